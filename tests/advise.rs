@@ -189,11 +189,12 @@ fn paths_are_no_disks_to_replace_scrub_or_rebuild() {
     let best: Vec<&str> = entry(&text, "Best offered").split_whitespace().collect();
     assert!(best.join(" ").contains("only if the paths, not the device, are the limit"), "{text}");
     let root = sysroot("nvme-multipath");
-    for change in ["replace=2:ssd-sata-plp", "add=nvme-gen4"] {
+    for change in ["replace=2:ssd-sata-plp", "add=nvme-gen4", "each"] {
         let run = ["advise", "--sysroot", &root, "rand-4k-qd1", "--what-if", change];
         let output = Folder::new().run(&run);
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
         assert!(stderr(&output).contains("are paths to one device"), "{}", stderr(&output));
+        assert!(!stderr(&output).contains("simulated"), "{}", stderr(&output));
     }
 }
 

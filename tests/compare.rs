@@ -201,6 +201,18 @@ fn an_array_that_leaves_no_choice_is_reported_as_such() {
 }
 
 #[test]
+fn where_nothing_can_be_written_results_are_in_the_cache_of_the_user() {
+    let folder = Folder::new();
+    fs::write(folder.path("mirrorball-results"), "not a folder").unwrap();
+    let cells = ["two-ssd-raid1", "rand-4k-qd1", "-p", "first", "-d", "10ms", "-n", "2"];
+    let mut command = folder.command(&[&["compare"][..], &cells].concat());
+    let output = command.env("XDG_CACHE_HOME", folder.path("cache")).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("this folder cannot be written: results go to"));
+    assert!(folder.path("cache/mirrorball-results").is_dir());
+}
+
+#[test]
 fn a_single_repeat_claims_nothing() {
     let place = Place::new();
     let usual = ["compare", "pair.toml", "job.fio", "--policy", "pid,queue", "-d", "200ms"];

@@ -15,6 +15,7 @@ fn make_ext4(folder: &Folder, name: &str) {
 fn create_refuses_what_holds_data() {
     let folder = created(2);
     folder.refuses(&["create", "pair.toml"], &["a member of the volume `pair`", "--occupied"]);
+    folder.refuses(&["check", "a.img"], &["a member of a volume", "`mirrorball examine a.img`"]);
     let folder = place(2);
     make_ext4(&folder, "b.img");
     folder.refuses(&["create", "pair.toml"], &["`b.img` contains an ext2", "--occupied"]);

@@ -4,6 +4,7 @@ mod output;
 mod restoring;
 
 use crate::ending::{Ending, Failure};
+use crate::folders;
 use crate::numbers::{self, whole_number};
 use crate::screen;
 use anyhow::{Context, anyhow, bail};
@@ -151,7 +152,6 @@ enum LoadArg {
 
 /// The jobs if none is named.
 const STANDARD_JOBS: [&str; 3] = ["rand-4k-qd1", "rand-4k-qd32", "seq-read"];
-const FOLDER: &str = "mirrorball-results";
 
 /// Time between two reports about the file.
 const SAID_EVERY: Duration = Duration::from_secs(10);
@@ -377,6 +377,6 @@ fn free_folder(array: &str) -> PathBuf {
         1 => format!("bench-{stem}"),
         number => format!("bench-{stem}-{number}"),
     });
-    let mut paths = names.map(|name| Path::new(FOLDER).join(name));
+    let mut paths = names.map(|name| folders::results().join(name));
     paths.find(|path| !path.exists()).expect("some number is free")
 }

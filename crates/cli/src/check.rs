@@ -18,6 +18,7 @@ use mirrorball_disk::array_file::{
 use mirrorball_disk::cache_tier::CacheSpec;
 use mirrorball_disk::profile::ModelProfile;
 use mirrorball_io::device_address::DeviceAddress;
+use mirrorball_io::examine::examine;
 use mirrorball_lab::evaluation::advice::stated_policy;
 use mirrorball_lab::experiment::inputs::{builtin_job_names, check_fit, load_array, load_job};
 use mirrorball_lab::experiment::systems;
@@ -54,6 +55,12 @@ struct CheckedFiles {
     jobs: Vec<JobFile>,
     /// Options and the reasons of their notes, as far as they were printed.
     noted: BTreeSet<(String, String)>,
+}
+
+/// True if a file or device has a label.
+fn is_labelled(file: &str) -> bool {
+    let device = DeviceAddress::Path(file.into());
+    Path::new(file).exists() && examine(vec![device]).iter().any(|it| it.label().is_ok())
 }
 
 /// Adds where results and traces are read, if a file without the ending of jobs is none.
@@ -110,6 +117,10 @@ impl FileKind {
         if Path::new(file).is_dir() {
             let error = Diagnostic::new(format!("cannot check {file}: it is a folder"));
             return Err(error.with_help(format!("give files, for example {file}/*.toml")));
+        }
+        if is_labelled(file) {
+            let error = Diagnostic::new(format!("cannot check {file}: it is a member of a volume"));
+            return Err(error.with_help(format!("`mirrorball examine {file}` describes it")));
         }
         if Path::new(file).exists() {
             return Ok(FileKind::Job);

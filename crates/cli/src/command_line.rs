@@ -23,7 +23,8 @@ fn try_parse<P: Parser>(words: Vec<OsString>) -> Result<P, Error> {
     let mut command = with_whole_examples(P::command(), width).term_width(width);
     command.build();
     let mut command = with_grouped_commands(command, width);
-    let matches = command.try_get_matches_from_mut(words).map_err(nearest_first)?;
+    let matches = command.try_get_matches_from_mut(&words);
+    let matches = matches.map_err(|error| suggesting(nearest_first(error), &command, &words))?;
     P::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
@@ -34,6 +35,37 @@ fn nearest_first(mut error: Error) -> Error {
             let names = names.iter().rev().cloned().collect();
             error.insert(kind, ContextValue::Strings(names));
         }
+    }
+    error
+}
+
+/// The error with the commands that have what was not found where it was given, if clap suggests
+/// nothing: `ctl scrub` for `scrub`, `scrub start --repair` for `ctl scrub --repair`.
+fn suggesting(mut error: Error, command: &Command, words: &[OsString]) -> Error {
+    let kinds = [ContextKind::InvalidSubcommand, ContextKind::InvalidArg];
+    let found = kinds.into_iter().find_map(|kind| error.get(kind));
+    let known =
+        [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::Suggested];
+    let Some(ContextValue::String(missing)) = found else { return error };
+    if known.into_iter().any(|kind| error.get(kind).is_some()) {
+        return error;
+    }
+    let named = words.iter().filter_map(|word| word.to_str());
+    let at = named.fold(command, |at, word| at.find_subcommand(word).unwrap_or(at));
+    let option = missing.strip_prefix("--");
+    let has = |below: &&Command| match option {
+        Some(option) => below.get_arguments().any(|it| it.get_long() == Some(option)),
+        None => below.find_subcommand(missing).is_some(),
+    };
+    // Up to the command that was meant, an option is named with it.
+    let from =
+        if option.is_some() && at.get_name() != command.get_name() { at.get_name() } else { "" };
+    let commands = at.get_subcommands().filter(has);
+    let commands =
+        commands.map(|it| format!("{from} {} {missing}", it.get_name()).trim().to_owned());
+    let commands: Vec<String> = commands.collect();
+    if !commands.is_empty() {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(commands));
     }
     error
 }
@@ -125,6 +157,16 @@ mod tests {
     #[test]
     fn the_nearest_command_is_named_first() {
         assert!(refusal(&["compar"]).contains("'compare', 'clear'"), "{}", refusal(&["compar"]));
+    }
+
+    #[test]
+    fn a_command_or_option_in_the_wrong_place_is_answered_with_the_right_one() {
+        for (words, expected) in [
+            (&["scrub", "--repair"][..], "'ctl scrub'"),
+            (&["ctl", "scrub", "--repair"], "'scrub start --repair'"),
+        ] {
+            assert!(refusal(words).contains(expected), "{}", refusal(words));
+        }
     }
 
     #[test]

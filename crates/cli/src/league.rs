@@ -3,7 +3,7 @@
 use crate::ending::{Ending, Failure};
 use crate::numbers::{self, THREADS, whole_number};
 use crate::output_file::{self, Existing};
-use crate::{programs, progress, screen};
+use crate::{folders, programs, progress, screen};
 use anyhow::{Result, anyhow, bail, ensure};
 use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::policies::{PROGRAM_FILE, Registry, rounding_notes};
@@ -238,8 +238,8 @@ fn listed(option: &str, list: &str, registry: &Registry) -> Result<Vec<String>> 
 /// Short and full runs are different cells, so they have folders of their own.
 fn folder(args: &Args, request: &LeagueRequest) -> PathBuf {
     let length = if request.quick { "-quick" } else { "" };
-    let name = format!("mirrorball-results/sample-{}{length}", request.seed);
-    args.output.clone().unwrap_or_else(|| PathBuf::from(name))
+    let name = format!("sample-{}{length}", request.seed);
+    args.output.clone().unwrap_or_else(|| folders::results().join(name))
 }
 
 /// Writes the files of a pairing, and prints the command that runs its cells.

@@ -38,6 +38,7 @@ pub(crate) enum ProgramAction {
         language: SourceLanguage,
     },
     /// Compile a policy: C by clang, Rust by rustc
+    #[command(alias = "compile")]
     Build {
         /// Source of the policy; the ending .rs means Rust, any other C
         source: PathBuf,

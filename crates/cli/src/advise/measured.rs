@@ -8,11 +8,12 @@ use super::question::Question;
 use super::target::{self, AdviseTarget};
 use super::{Args, ProbeBudget};
 use crate::ending::Failure;
+use crate::folders;
 use crate::output_file::{self, Existing};
 use crate::probe::{measure, most_time, whole_seconds};
 use crate::progress::stop_at_ctrl_c;
 use crate::screen;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_disk::array_file::{
@@ -224,9 +225,7 @@ impl OutputFiles {
             let existing = Existing::from_force(args.force, Some(array), "-o FILE")?;
             return Ok(OutputFiles { array: array.clone(), existing });
         }
-        std::fs::create_dir_all(target::FOLDER)
-            .with_context(|| format!("cannot make {}", target::FOLDER))
-            .map_err(Failure::WrongUse)?;
+        folders::create(folders::results()).map_err(Failure::WrongUse)?;
         let stem = format!("{}-fitted", file_stem(&spec.name));
         let is_free = |files: &OutputFiles| {
             let profiles = spec.members.iter().map(|member| files.profile(member.devid));
@@ -234,7 +233,7 @@ impl OutputFiles {
         };
         let names = std::iter::once(stem.clone()).chain((2..).map(|it| format!("{stem}-{it}")));
         let mut all = names.map(|name| OutputFiles {
-            array: Path::new(target::FOLDER).join(format!("{name}.toml")),
+            array: folders::results().join(format!("{name}.toml")),
             existing: Existing::Keep(None),
         });
         Ok(all.find(is_free).expect("some number is free"))

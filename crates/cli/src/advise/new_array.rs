@@ -127,7 +127,8 @@ fn new_disk(sysroot: &Sysroot, number: usize, name: &str) -> Result<NewDisk> {
     let model = model_name(model).map_err(|error| {
         let help = "a disk of --new is a model, a model with a size such as hdd-smr:8TB, or a \
                     device of this machine such as /dev/sda";
-        anyhow!("--new: {}\n  help: {help}", error.message)
+        let near = error.help.unwrap_or_default();
+        anyhow!("--new: {}\n  help: {near}; {help}", error.message)
     })?;
     let mut table = format!("model = {model:?}\n");
     if let Some(size) = size {

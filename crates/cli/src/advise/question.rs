@@ -1,8 +1,9 @@
 //! The question about one array: what is run, and the answer.
 
 use super::Args;
-use super::target::{self, AdviseTarget, FOLDER};
+use super::target::{self, AdviseTarget};
 use crate::ending::Failure;
+use crate::folders;
 use crate::progress::stop_at_ctrl_c;
 use crate::rounds::{self, Rounds};
 use crate::screen;
@@ -112,7 +113,7 @@ impl Question {
         let sources = std::iter::once(&plan.array).chain(&plan.jobs);
         let sources = sources.flat_map(|input| [input.name.as_str(), input.text.as_str()]);
         let hash = stable_hash(keys.iter().map(String::as_str).chain(sources));
-        let folder = Path::new(FOLDER).join(format!("advice-{}", &hash[..12]));
+        let folder = folders::results().join(format!("advice-{}", &hash[..12]));
         let rounds = Rounds {
             plan,
             round: self.asked.round,

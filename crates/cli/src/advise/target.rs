@@ -2,9 +2,11 @@
 
 use super::Args;
 use crate::ending::Failure;
+use crate::folders;
 use crate::output_file::{self, Existing};
 use crate::screen;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
+use mirrorball_core::suggest::closest_name;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_host::detect::{
     ArrayCondition, DetectError, DetectedArray, Sysroot, WHAT_TO_PASTE, detect_all, detect_at,
@@ -18,8 +20,6 @@ use mirrorball_lab::experiment::inputs::{builtin_job_names, load_array};
 use mirrorball_lab::experiment::systems;
 use mirrorball_trace::{TraceFile, TraceSummary};
 use std::path::{Path, PathBuf};
-
-pub(super) const FOLDER: &str = "mirrorball-results";
 
 /// The built-in array that is answered for where a machine has none: two disks as unequal as people
 /// mirror them.
@@ -138,8 +138,13 @@ fn not_detected(path: &str, error: DetectError) -> Failure {
             Failure::WrongUse(diagnostic.with_help(help).into())
         }
         DetectError::NoArray(diagnostic) => {
-            let help = diagnostic.help.clone().unwrap_or_default();
-            let help = format!("{help}; advise also takes an array file or a built-in array");
+            let help = match closest_name(path, ArrayFile::builtin_names()) {
+                Some(name) => format!("did you mean the built-in array `{name}`?"),
+                None => {
+                    let help = diagnostic.help.clone().unwrap_or_default();
+                    format!("{help}; advise also takes an array file or a built-in array")
+                }
+            };
             Failure::WrongUse(diagnostic.with_help(help).into())
         }
         error => crate::detect::failure(error),
@@ -233,11 +238,12 @@ pub(super) fn save(name: &str, text: &str) -> Result<PathBuf> {
 }
 
 fn save_as(name: &str, ending: &str, text: &str) -> Result<PathBuf> {
-    std::fs::create_dir_all(FOLDER).with_context(|| format!("cannot make {FOLDER}"))?;
+    let folder = folders::results();
+    folders::create(folder)?;
     let stem = file_stem(name);
     for number in 1.. {
         let suffix = if number == 1 { String::new() } else { format!("-{number}") };
-        let path = Path::new(FOLDER).join(format!("{stem}{suffix}.{ending}"));
+        let path = folder.join(format!("{stem}{suffix}.{ending}"));
         match std::fs::read_to_string(&path) {
             Ok(existing) if facts(&existing) == facts(text) => return Ok(path),
             Ok(_) => {}

@@ -151,23 +151,26 @@ pub(super) fn with_missing_replaced(
     Ok((target, left))
 }
 
-/// The question about the changed array; `None` if no change is asked for. Fails if there is no
-/// such member or model, or the array cannot be changed like this.
+/// The question about the changed array; `None` if no change is asked for, or each. Fails if there
+/// is no such member or model, or the array cannot be changed like this.
 pub(super) fn changed(
     args: &Args,
     changes: &[ArrayChange],
     question: &Question,
 ) -> Result<Option<Question>, Failure> {
-    if changes.is_empty() || changes == [ArrayChange::Each] {
+    if changes.is_empty() {
         return Ok(None);
     }
-    if changes.contains(&ArrayChange::Each) {
+    if changes.contains(&ArrayChange::Each) && changes.len() > 1 {
         let error = "--what-if without a change tries each by itself\n  help: leave out the others";
         return Err(Failure::WrongUse(anyhow!(error)));
     }
     let text = edited(changes, question, Sizes::OfModels)
         .context("--what-if")
         .map_err(Failure::WrongUse)?;
+    if changes == [ArrayChange::Each] {
+        return Ok(None);
+    }
     let name = format!("{}-what-if", question.asked.inputs.array.name);
     let path = target::save(&name, &text).map_err(Failure::WrongUse)?;
     let path = path.display().to_string();
@@ -213,7 +216,6 @@ pub(super) fn each(
     question: &Question,
     before: &ArrayAnswer,
 ) -> Result<Option<Vec<RankedChange>>, Failure> {
-    edited(&[], question, Sizes::OfOld).context("--what-if").map_err(Failure::WrongUse)?;
     let changes = single_changes(question);
     let mut ranked = Vec::new();
     for change in &changes {

@@ -3,6 +3,7 @@
 //! The same command must lead to the same folder, so that it resumes. Another command, or the same
 //! one after an edit of a file or of the program, must lead to another, so that it is not refused.
 
+use crate::folders;
 use mirrorball_lab::experiment::hash::stable_hash;
 use mirrorball_lab::experiment::inputs::DEFAULT_JOBS;
 use mirrorball_lab::experiment::plan::{Cell, Plan};
@@ -23,7 +24,7 @@ pub(super) fn default_folder(plan: &Plan, usual_choices: bool) -> PathBuf {
         let policies = plan.policies.join(",");
         name += &format!("-{}", short_hash(&[&policies, &seeds, &duration]));
     }
-    let in_results = |name: &str| PathBuf::from("mirrorball-results").join(name);
+    let in_results = |name: &str| folders::results().join(name);
     let folder = in_results(&name);
     if Results::check(&folder, plan).is_ok() {
         return folder;

@@ -34,6 +34,13 @@ pub(super) fn unknown_policy(name: &str) -> Diagnostic {
         )
         .with_help("`compare` adds it to every table; `explain --policy oracle` explains it");
     }
+    if let Some(stem) = name.strip_suffix(".c").or(name.strip_suffix(".rs")) {
+        return Diagnostic::new(format!("`{name}` is the source of a program, not a policy"))
+            .with_help(format!(
+                "compile it with `mirrorball program build {name}`, and name the object: \
+                 program:{stem}.wasm"
+            ));
+    }
     if name.ends_with(".wasm") {
         return Diagnostic::new(format!("unknown policy `{name}`"))
             .with_help(format!("a program is named by its file: program:{name}"));
