@@ -77,8 +77,7 @@ impl DetectedDisk {
 }
 
 impl DetectedDisk {
-    /// What the model name says differently from the other facts, given the kind of disk that it
-    /// names.
+    /// Facts that the model name says differently, given the kind of disk that it names.
     pub(super) fn contradictions(&self, named_rotational: Option<bool>) -> Vec<String> {
         let Some(model) = &self.model else { return Vec::new() };
         let mut found = Vec::new();

@@ -76,7 +76,7 @@ pub(super) fn complete(members: &mut [DetectedMember]) {
     }
 }
 
-/// What the disk's own facts say differently.
+/// Facts of a member's disk that contradict its model name.
 fn contradictions(member: &DetectedMember) -> Vec<String> {
     let is_by_name = member.model.confidence == ModelConfidence::KnownModel;
     let profile = is_by_name.then(|| ModelProfile::builtin(&member.model.profile));

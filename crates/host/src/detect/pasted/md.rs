@@ -407,6 +407,25 @@ pub(super) fn check_listed(tree: &mut Tree) {
     notes.into_iter().for_each(|note| tree.note(note));
 }
 
+/// Devices with a flag in one of two parts that say the states of members, and the flag in each.
+fn different_flags(one: &MdArray, other: &MdArray) -> Vec<(String, String, String)> {
+    if one.up.is_none() || other.up.is_none() {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (device, first) in &one.devices {
+        let Some(second) = other.devices.get(device) else { continue };
+        for flag in ["write_mostly", "faulty"] {
+            let shown = |it: &MdDevice| match it.state.contains(flag) {
+                true => flag.to_owned(),
+                false => format!("not {flag}"),
+            };
+            found.push((device.clone(), shown(first), shown(second)));
+        }
+    }
+    found
+}
+
 /// Adds an array, or what a second part of the text says of it.
 fn add(tree: &mut Tree, name: &str, mut array: MdArray) {
     let devices = std::mem::take(&mut array.devices).into_iter();
@@ -441,19 +460,8 @@ fn add(tree: &mut Tree, name: &str, mut array: MdArray) {
     if !within(&own, &other) && !within(&other, &own) {
         differ("list of members", own.join(", "), other.join(", "));
     }
-    // Other parts do not say the states of members.
-    if before.up.is_some() && array.up.is_some() {
-        for (device, own) in &before.devices {
-            let Some(other) = array.devices.get(device) else { continue };
-            for flag in ["write_mostly", "faulty"] {
-                let not = format!("not {flag}");
-                let shown = |it: &MdDevice| match it.state.contains(flag) {
-                    true => flag.to_owned(),
-                    false => not.clone(),
-                };
-                differ(&format!("state of {device}"), shown(own), shown(other));
-            }
-        }
+    for (device, own, other) in different_flags(before, &array) {
+        differ(&format!("state of {device}"), own, other);
     }
     before.member_kib = before.member_kib.or(array.member_kib);
     before.size_kib = before.size_kib.or(array.size_kib);
