@@ -9,7 +9,7 @@
 /// Ratios up to this count as healthy: the drift of the sum.
 pub const RATIO_TOLERATED: f64 = 1.25;
 /// Least ratio that is reported.
-pub const RATIO_MIN: f64 = 1.6;
+pub const RATIO_MIN: f64 = 1.75;
 /// Sum at which a disk is called slow. With deviations that are normal and independent, a healthy
 /// disk at a ratio of 1 (1.5 standard deviations below the drift) reaches it by chance once in
 /// exp(2 * 1.5 * 9), or 5e11, evaluations; the deviations of real disks are neither, so the level

@@ -7,13 +7,15 @@
 //! never called slow while random I/O of its size explains the wait: counters do not say whether
 //! reads are sequential.
 
+mod gathered_windows;
 mod history;
 
 pub use history::DiskHistory;
 
 use crate::counters::DiskCounters;
-use crate::evidence::{Evidence, RATIO_TOLERATED};
+use crate::evidence::Evidence;
 use crate::service::{DiskKind, DiskService, IoDirection, utilisation};
+use gathered_windows::GatheredWindows;
 use history::{DEVIATION_ASSUMED, LoadHistory, LoadKind};
 use mirrorball_core::units::Nanos;
 use std::collections::BTreeMap;
@@ -36,6 +38,8 @@ const RATE_RATIO_MAX: f64 = 2.0;
 /// How much longer reads of flash take that come at bad times: a balancing policy sends a disk that
 /// is not its first choice the reads that meet writes there.
 const BAD_TIMES: f64 = 2.0;
+/// Share of the longest service of random I/O from which a history is that of random I/O.
+const RANDOM_SHARE: f64 = 0.3;
 /// How much longer a load of another kind than those known may take.
 const BOUND_SLACK: f64 = 1.5;
 /// Least standard deviation of the logarithm of a service.
@@ -115,13 +119,13 @@ pub struct Judge {
 struct JudgedDisk {
     facts: DiskFacts,
     history: DiskHistory,
-    pending: DiskCounters,
-    pending_time: Nanos,
-    errors: u64,
+    gathered: GatheredWindows,
     /// Evaluations until errors are forgotten.
     errors_left: u32,
     written_before: f64,
     evidence: [(Evidence, Nanos); 2],
+    /// Bytes written in about a minute before each change began.
+    written_at_onset: [f64; 2],
     /// How many times slower than expected reads were in the last evaluation.
     read_ratio: Option<f64>,
     state: DiskState,
@@ -161,12 +165,11 @@ impl Judge {
         let disks = disks.into_iter().map(|(facts, history)| JudgedDisk {
             facts,
             history,
-            pending: DiskCounters::default(),
-            pending_time: Nanos::ZERO,
-            errors: 0,
+            gathered: GatheredWindows::default(),
             errors_left: 0,
             written_before: 0.0,
             evidence: Default::default(),
+            written_at_onset: [0.0; 2],
             read_ratio: None,
             state: DiskState::CannotTell,
             last: None,
@@ -188,14 +191,9 @@ impl Judge {
         for (disk, window) in self.disks.iter_mut().zip(windows) {
             match window {
                 Some(window) if window.time.0 <= every.0.saturating_mul(STRETCH_MAX) => {
-                    disk.pending = disk.pending.plus(&window.counters);
-                    disk.pending_time = disk.pending_time.saturating_add(window.time);
-                    disk.errors += window.errors;
+                    disk.gathered.add(window);
                 }
-                _ => {
-                    disk.pending = DiskCounters::default();
-                    disk.pending_time = Nanos::ZERO;
-                }
+                _ => disk.gathered = GatheredWindows::default(),
             }
         }
         let due = *self.next.get_or_insert(now.saturating_add(EVALUATION - every.min(EVALUATION)));
@@ -228,8 +226,14 @@ impl Judge {
 
     fn evaluated(&self, place: usize, direction: IoDirection) -> Option<Evaluated> {
         let disk = &self.disks[place];
-        let (class, time) = (disk.facts.class, disk.pending_time);
-        let service = DiskService::of(&disk.pending, direction, class)?;
+        let (class, time) = (disk.facts.class, disk.gathered.time);
+        let mut service = DiskService::of(&disk.gathered.counters, direction, class)?;
+        // Some I/Os that take far longer do not make a disk slow, unless they were tried again.
+        if !disk.has_errors()
+            && let Some(typical_ns) = disk.gathered.typical_service_ns(direction, class)
+        {
+            service.service_ns = typical_ns.min(service.service_ns);
+        }
         let is_few = service.count < COUNT_MIN || service.waits_ms() < WAITS_MIN_MS;
         // The waits of what ended are those of the I/O in flight only if most of it came and went.
         let is_short = service.wait_ns * WAITS_IN_WINDOW > time.0 as f64;
@@ -303,6 +307,16 @@ impl Judge {
             (Some(history), _) => Some(history),
             (None, peers) => peers,
         };
+        // Errors say that the disk tries again, and peers what random I/O takes.
+        if self.disks[place].has_errors() {
+            return change;
+        }
+        let random_ns = own.service.random_max_ns(facts.class) * RANDOM_SHARE;
+        if median(alike().map(|peer| peer.service_ns)).is_some_and(|ns| ns >= random_ns) {
+            let less =
+                by_history.filter(|it| own.wait.is_some() && Some(it.0) < by_peers.map(|p| p.0));
+            return less.or(by_peers);
+        }
         change.map(|(change, deviation)| (unexplained(facts.class, own, &peers, change), deviation))
     }
 
@@ -330,6 +344,11 @@ impl Judge {
 }
 
 impl JudgedDisk {
+    /// Returns true if errors were counted in the last minute.
+    fn has_errors(&self) -> bool {
+        self.gathered.errors > 0 || self.errors_left > 0
+    }
+
     /// Counts the evidence of one direction, and learns from it unless it is doubtful.
     fn conclude(
         &mut self,
@@ -346,6 +365,8 @@ impl JudgedDisk {
             }
             if evidence.evaluations() <= 1 {
                 *since = now;
+                self.written_at_onset[direction] =
+                    self.written_before + self.gathered.counters.written_bytes() as f64;
             }
         }
         if !evidence.is_doubtful() {
@@ -355,8 +376,8 @@ impl JudgedDisk {
 
     /// Sets the state, and begins the next evaluation.
     fn end_evaluation(&mut self, evaluated: &[Option<Evaluated>; 2]) {
-        let seconds = self.pending_time.as_secs_f64();
-        let row = self.pending.iostat(self.pending_time);
+        let seconds = self.gathered.time.as_secs_f64();
+        let row = self.gathered.counters.iostat(self.gathered.time);
         let depth = evaluated.iter().flatten().map(|it| it.service.depth).fold(1.0, f64::max);
         self.last = (seconds > 0.0).then(|| DiskFigures {
             reads_per_s: row.reads_per_s,
@@ -364,23 +385,23 @@ impl JudgedDisk {
             read_wait_ms: row.read_wait_ms,
             write_wait_ms: row.write_wait_ms,
             depth,
-            utilisation: utilisation(&self.pending, self.pending_time),
+            utilisation: utilisation(&self.gathered.counters, self.gathered.time),
             read_ratio: self.read_ratio,
         });
-        let has_io = self.pending.reads + self.pending.writes > 0;
+        let has_io = self.gathered.counters.reads + self.gathered.counters.writes > 0;
         let is_evaluated = evaluated.iter().any(Option::is_some);
-        if has_io && !is_evaluated && self.pending_time < GATHERING_MAX {
+        if has_io && !is_evaluated && self.gathered.time < GATHERING_MAX {
             return;
         }
-        if self.errors > 0 {
+        if self.gathered.errors > 0 {
             self.errors_left = 12;
         }
         self.state = self.state_after(evaluated);
         self.errors_left = self.errors_left.saturating_sub(1);
         // A minute, as an exponential mean of twelve evaluations.
         self.written_before =
-            self.written_before * 11.0 / 12.0 + self.pending.written_bytes() as f64;
-        (self.pending, self.pending_time, self.errors) = (DiskCounters::default(), Nanos::ZERO, 0);
+            self.written_before * 11.0 / 12.0 + self.gathered.counters.written_bytes() as f64;
+        self.gathered = GatheredWindows::default();
     }
 
     fn state_after(&self, evaluated: &[Option<Evaluated>; 2]) -> DiskState {
@@ -389,10 +410,9 @@ impl JudgedDisk {
             .max_by(|&a, &b| self.evidence[a].0.ratio().total_cmp(&self.evidence[b].0.ratio()));
         if let Some(worst) = worst {
             let (evidence, since) = self.evidence[worst];
-            let is_flash = self.facts.class != DiskKind::Hdd;
             let cause = match () {
                 () if self.errors_left > 0 => Cause::Errors,
-                () if self.written_before >= WRITTEN_BEFORE_MIN && is_flash => Cause::AfterWrites,
+                () if self.written_at_onset[worst] >= WRITTEN_BEFORE_MIN => Cause::AfterWrites,
                 () => Cause::Service,
             };
             let direction = [IoDirection::Read, IoDirection::Write][worst];
@@ -416,15 +436,21 @@ fn unexplained(
     peers: &[(usize, &Evaluated)],
     change: f64,
 ) -> f64 {
-    // What random I/O explains is no slowness.
-    if own.service.service_ns <= own.service.random_max_ns(class) * RATIO_TOLERATED {
+    // What random I/O explains is no slowness, and streams may become random I/O.
+    let service_ns = own.service.service_ns;
+    let random_ns = own.service.random_max_ns(class);
+    let expected_ns = service_ns / change.exp();
+    if service_ns <= random_ns {
         return change.min(0.0);
     }
+    if expected_ns < random_ns * RANDOM_SHARE {
+        return change.min((service_ns / random_ns).ln());
+    }
     let most_read = peers.iter().map(|(_, peer)| peer.service.count).max().unwrap_or(0) as f64;
-    let is_second = most_read > RATE_RATIO_MAX * own.service.count as f64;
+    let rates = (most_read / own.service.count as f64).clamp(1.0, BAD_TIMES);
     let has_writes = own.load.direction == IoDirection::Read && own.service.other_share > 0.0;
     match class {
-        DiskKind::Ssd | DiskKind::Nvme if is_second && has_writes => change - BAD_TIMES.ln(),
+        DiskKind::Ssd | DiskKind::Nvme if has_writes => change - rates.ln(),
         _ => change,
     }
 }

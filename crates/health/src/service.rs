@@ -63,11 +63,11 @@ impl DiskKind {
         }
     }
 
-    /// The longest transfer of a byte in nanoseconds: 80 MB/s at the inner end of a hard disk, SATA
-    /// behind USB or slow flash, one lane of PCIe or a fast network.
+    /// The longest transfer of a byte in nanoseconds: 50 MB/s at the inner end of an old hard disk,
+    /// SATA behind USB or slow flash, one lane of PCIe or a fast network.
     pub fn transfer_max_ns(self) -> f64 {
         match self {
-            DiskKind::Hdd => 12.5,
+            DiskKind::Hdd => 20.0,
             DiskKind::Ssd => 4.0,
             DiskKind::Nvme => 1.0,
         }
@@ -76,7 +76,7 @@ impl DiskKind {
     /// The longest service of random I/O of this size that a healthy disk of the class has.
     ///
     /// Of a hard disk it is the arm over most of a disk of 5,400 revolutions a minute, half a
-    /// revolution, and 80 MB/s at the inner end; others are bounded by nothing of the kind, so they
+    /// revolution, and 50 MB/s at the inner end; others are bounded by nothing of the kind, so they
     /// are judged by history and peers alone.
     pub fn service_max_ns(self, bytes: f64) -> f64 {
         match self {

@@ -90,9 +90,9 @@ fn draw(seed: u64) -> Drawn {
         reads_per_s,
         writes_per_s: reads_per_s * [0.0, 0.1, 0.3][rng.below(3) as usize] / count as f64,
         bytes,
-        has_stream: false,
-        has_scrub: false,
         balance: if chance(&mut rng, 50) { Balance::AnyOfShortest } else { Balance::Chance },
+        loops: Vec::new(),
+        unread: None,
     };
     let cost = [ChangeCost::Free, ChangeCost::Suspends][rng.below(2) as usize];
     Drawn { text, disks, load, slow, cost }

@@ -2,11 +2,14 @@
 //! `tune --auto` makes of them.
 //!
 //!     cargo run --release -p mirrorball-health --example histories -- [HISTORIES] [FIRST SEED]
+//!     cargo run --release -p mirrorball-health --example histories -- healthy [DAYS] [FIRST SEED]
 //!     cargo run --release -p mirrorball-health --example histories -- control [RUNS] [FIRST SEED]
 //!     cargo run --release -p mirrorball-health --example histories -- days [DAYS] [SEED]
 
 mod control;
 mod days;
+mod faults;
+mod rules;
 mod watching;
 mod world;
 
@@ -19,8 +22,9 @@ fn main() {
     };
     match mode.as_deref() {
         None => watching::report(number(0, 200), number(1, 1)),
+        Some("healthy") => watching::report_controls(number(0, 20), number(1, 1)),
         Some("control") => control::report(number(0, 100), number(1, 1)),
         Some("days") => days::report(number(0, 1000), number(1, 1)),
-        Some(other) => panic!("unknown mode {other}: control or days"),
+        Some(other) => panic!("unknown mode {other}: healthy, control or days"),
     }
 }

@@ -2,12 +2,14 @@
 //!
 //! A member that is avoided gets no reads while another is there, as a
 //! write-mostly member of md; a change may suspend the array until its I/O is done, and reads that
-//! come meanwhile wait.
+//! come meanwhile wait. Faults that a model does not have (of reads only, retries, of a link) delay
+//! the end of an I/O beyond that of the model.
 
-use mirrorball_core::io::{IoError, Op};
+use mirrorball_core::io::Op;
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::Nanos;
+use mirrorball_disk::fault::{Fault, FaultWindow};
 use mirrorball_disk::model::DiskIo;
 use mirrorball_disk::model_array::ModelArray;
 use mirrorball_health::counters::DiskCounters;
@@ -18,6 +20,8 @@ pub(crate) const SECOND: Nanos = Nanos::from_secs(1);
 const DISK_BYTES: u64 = 100_000_000_000;
 /// Time of the two writes of a superblock with which a suspension ends.
 const SUPERBLOCK: Nanos = Nanos::from_millis(30);
+/// Time in which a hard disk gets up to speed.
+const SPIN_UP: Nanos = Nanos::from_secs(8);
 /// Requests that come while so many are in flight are lost, as of a client that gave up.
 const IN_FLIGHT_MAX: u32 = 64;
 
@@ -27,24 +31,50 @@ pub(crate) const MODELS: [(DiskKind, &[&str]); 3] = [
     (DiskKind::Nvme, &["nvme-gen3", "nvme-tlc-ent"]),
 ];
 
-#[derive(Clone, Copy)]
+/// The I/O of clients and of background work.
+#[derive(Clone)]
 pub(crate) struct Load {
     pub(crate) reads_per_s: f64,
     pub(crate) writes_per_s: f64,
     pub(crate) bytes: u64,
-    pub(crate) has_stream: bool,
-    pub(crate) has_scrub: bool,
     pub(crate) balance: Balance,
+    pub(crate) loops: Vec<IoLoop>,
+    /// A member that clients do not read, because it is rebuilt.
+    pub(crate) unread: Option<usize>,
+}
+
+/// Background work that has one I/O in flight: a stream, a scrub, a neighbour on the same disk.
+#[derive(Clone, Copy)]
+pub(crate) struct IoLoop {
+    pub(crate) place: usize,
+    pub(crate) op: Op,
+    pub(crate) bytes: u64,
+    pub(crate) is_random: bool,
+    /// Time from the end of an I/O to the next.
+    pub(crate) pause: Nanos,
+}
+
+/// A delay of a member's I/O beyond its model.
+#[derive(Clone, Copy)]
+pub(crate) struct Delay {
+    /// How many times longer a matching I/O takes.
+    pub(crate) factor: f64,
+    pub(crate) is_reads_only: bool,
+    pub(crate) bytes_min: u64,
+    /// Share of I/Os that are tried again and counted as errors, and how long that takes.
+    pub(crate) retries: Option<(f64, Nanos)>,
 }
 
 /// The member that a read goes to.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Balance {
     Chance,
     /// The first of those with the least in flight.
     FirstOfShortest,
     /// Any of those with the least in flight.
     AnyOfShortest,
+    /// Four of five reads go to the first.
+    MostlyFirst,
 }
 
 /// An I/O in flight: where, what, since when, and its stream.
@@ -61,8 +91,17 @@ struct Flying {
 #[derive(Clone, Copy, PartialEq)]
 enum Source {
     Client,
-    Stream,
-    Scrub,
+    /// A loop of the load, by its index, and the number of that load.
+    Loop(usize, u64),
+}
+
+/// An event that no model knows.
+#[derive(Clone, Copy)]
+enum Timer {
+    /// The end of a delayed I/O.
+    Complete(usize, u64),
+    /// The next I/O of a loop.
+    Continue(usize, u64),
 }
 
 /// The counters of a disk as Linux keeps them, in nanoseconds.
@@ -83,8 +122,14 @@ pub(crate) struct World {
     flying: BTreeMap<(u16, u64), Flying>,
     accounts: Vec<Account>,
     tag: u64,
-    stream_at: u64,
-    scrub_at: Vec<u64>,
+    load_number: u64,
+    loops_at: Vec<u64>,
+    timers: BTreeMap<(Nanos, u64), Timer>,
+    pub(crate) delays: Vec<Option<Delay>>,
+    /// Errors counted of each member.
+    pub(crate) errors: Vec<u64>,
+    /// Members that stop their spindle after this long without I/O.
+    pub(crate) standby_after: Option<Nanos>,
     /// Members that are read only if no other is there.
     avoided: Vec<bool>,
     is_suspended: bool,
@@ -99,26 +144,6 @@ pub(crate) fn chance(rng: &mut Rng, percent: u64) -> bool {
 /// A number from 0 to 1.
 pub(crate) fn fraction(rng: &mut Rng) -> f64 {
     rng.below(1 << 30) as f64 / f64::from(1 << 30)
-}
-
-/// A random load on so many disks.
-pub(crate) fn draw_load(rng: &mut Rng, class: DiskKind, count: usize) -> Load {
-    let most = match class {
-        DiskKind::Hdd => 80.0,
-        DiskKind::Ssd => 400.0,
-        DiskKind::Nvme => 600.0,
-    };
-    let level = fraction(rng).powi(2) * 1.1;
-    let bytes = [4096, 4096, 16_384, 65_536, 524_288][rng.below(5) as usize];
-    let reads = most * count as f64 * level / (1.0 + bytes as f64 / 262_144.0);
-    Load {
-        reads_per_s: reads,
-        writes_per_s: reads * [0.0, 0.0, 0.1, 0.4][rng.below(4) as usize] / count as f64,
-        bytes,
-        has_stream: class == DiskKind::Hdd && chance(rng, 20),
-        has_scrub: class == DiskKind::Hdd && chance(rng, 8),
-        balance: if chance(rng, 50) { Balance::FirstOfShortest } else { Balance::Chance },
-    }
 }
 
 impl Account {
@@ -152,8 +177,12 @@ impl World {
             flying: BTreeMap::new(),
             accounts: vec![Account::default(); count],
             tag: 0,
-            stream_at: 0,
-            scrub_at: vec![0; count],
+            load_number: 0,
+            loops_at: Vec::new(),
+            timers: BTreeMap::new(),
+            delays: vec![None; count],
+            errors: vec![0; count],
+            standby_after: None,
             avoided: vec![false; count],
             is_suspended: false,
             waits_ns: Vec::new(),
@@ -176,16 +205,41 @@ impl World {
         std::mem::take(&mut self.waits_ns)
     }
 
+    /// Makes a member slower by a factor until a time.
+    pub(crate) fn slow(&mut self, place: usize, factor: f64, until: Nanos) {
+        let during = FaultWindow { from: self.now, until };
+        let fault = Fault::Slow { factor_milli: (factor * 1e3) as u64, during };
+        self.array.add_fault(MemberIndex(place as u16), fault);
+    }
+
+    /// Replaces the load.
+    pub(crate) fn begin(&mut self, load: &Load) {
+        self.load_number += 1;
+        self.loops_at = load.loops.iter().map(|_| self.rng.below(DISK_BYTES / 2)).collect();
+        for index in 0..load.loops.len() {
+            self.set_timer(self.now, Timer::Continue(index, self.load_number));
+        }
+    }
+
+    fn set_timer(&mut self, at: Nanos, timer: Timer) {
+        self.tag += 1;
+        self.timers.insert((at, self.tag), timer);
+    }
+
     /// The member that serves a read.
-    fn chosen(&mut self, balance: Balance) -> usize {
+    fn chosen(&mut self, load: &Load) -> usize {
         let mut serving = self.serving();
-        if balance != Balance::Chance {
+        if serving.len() > 1 {
+            serving.retain(|it| Some(*it) != load.unread);
+        }
+        if matches!(load.balance, Balance::FirstOfShortest | Balance::AnyOfShortest) {
             let in_flight = |member: &usize| self.accounts[*member].in_flight;
             let least = serving.iter().map(in_flight).min();
             serving.retain(|it| Some(in_flight(it)) == least);
         }
-        match balance {
+        match load.balance {
             Balance::FirstOfShortest => serving[0],
+            Balance::MostlyFirst if chance(&mut self.rng, 80) => serving[0],
             _ => serving[self.rng.below(serving.len() as u64) as usize],
         }
     }
@@ -194,10 +248,6 @@ impl World {
         let all = 0..self.accounts.len();
         let serving: Vec<usize> = all.clone().filter(|&it| !self.avoided[it]).collect();
         if serving.is_empty() { all.collect() } else { serving }
-    }
-
-    fn submit(&mut self, place: usize, op: Op, offset: u64, bytes: u64, source: Source) {
-        self.submit_since(self.now, place, op, (offset, bytes), source);
     }
 
     /// Submits an I/O that came at `since`.
@@ -212,13 +262,41 @@ impl World {
         let flying = Flying { op, bytes, came: since, since: self.now, source };
         self.tag += 1;
         self.flying.insert((place as u16, self.tag), flying);
-        self.accounts[place].change(self.now, 1);
+        let account = &mut self.accounts[place];
+        let is_idle_for = |time| account.in_flight == 0 && self.now - account.changed_at > time;
+        if self.standby_after.is_some_and(is_idle_for) {
+            let fault = Fault::Stall { at: self.now, length: SPIN_UP };
+            self.array.add_fault(MemberIndex(place as u16), fault);
+        }
+        account.change(self.now, 1);
         let io = DiskIo { tag: self.tag, op, offset, length: bytes };
         self.array.submit(self.now, MemberIndex(place as u16), io);
     }
 
-    fn complete(&mut self, place: usize, tag: u64, result: Result<(), IoError>, load: &Load) {
-        assert_eq!(result, Ok(()), "slow disks give no errors");
+    /// Ends an I/O of a model, now or after the delay of its member.
+    fn end(&mut self, place: usize, tag: u64, load: &Load) {
+        let flying = &self.flying[&(place as u16, tag)];
+        let mut by = Nanos::ZERO;
+        if let Some(delay) = &self.delays[place] {
+            let is_read = flying.op == Op::Read;
+            if flying.bytes >= delay.bytes_min && (is_read || !delay.is_reads_only) {
+                let wait = (self.now - flying.since).0 as f64;
+                by = Nanos((wait * (delay.factor - 1.0)) as u64);
+            }
+            if let Some((share, time)) = delay.retries
+                && fraction(&mut self.rng) < share
+            {
+                by += time;
+                self.errors[place] += 1;
+            }
+        }
+        match by {
+            Nanos::ZERO => self.complete(place, tag, load),
+            by => self.set_timer(self.now + by, Timer::Complete(place, tag)),
+        }
+    }
+
+    fn complete(&mut self, place: usize, tag: u64, load: &Load) {
         let flying = self.flying.remove(&(place as u16, tag)).expect("an I/O ends once");
         let account = &mut self.accounts[place];
         account.change(self.now, -1);
@@ -239,22 +317,27 @@ impl World {
                 }
             }
         }
-        match flying.source {
-            Source::Stream if load.has_stream => self.stream(place),
-            Source::Scrub if load.has_scrub => self.scrub(place),
-            _ => {}
+        if let Source::Loop(index, number) = flying.source
+            && number == self.load_number
+        {
+            let pause = load.loops[index].pause;
+            match pause {
+                Nanos::ZERO => self.go_on(index, load),
+                pause => self.set_timer(self.now + pause, Timer::Continue(index, number)),
+            }
         }
     }
 
-    fn stream(&mut self, place: usize) {
-        self.stream_at = (self.stream_at + 131_072) % (DISK_BYTES / 2);
-        self.submit(place, Op::Read, self.stream_at, 131_072, Source::Stream);
-    }
-
-    fn scrub(&mut self, place: usize) {
-        self.scrub_at[place] = (self.scrub_at[place] + 524_288) % (DISK_BYTES / 2);
-        let offset = self.scrub_at[place];
-        self.submit(place, Op::Read, offset, 524_288, Source::Scrub);
+    /// Submits the next I/O of a loop.
+    fn go_on(&mut self, index: usize, load: &Load) {
+        let IoLoop { place, op, bytes, is_random, .. } = load.loops[index];
+        let next = match is_random {
+            true => self.rng.below(DISK_BYTES - bytes) / 4096 * 4096,
+            false => (self.loops_at[index] / 4096 * 4096 + bytes) % (DISK_BYTES - 2 * bytes),
+        };
+        self.loops_at[index] = next;
+        let source = Source::Loop(index, self.load_number);
+        self.submit_since(self.now, place, op, (next, bytes), source);
     }
 
     /// Lets a second pass under a load.
@@ -266,14 +349,6 @@ impl World {
         }
         let resumed = self.now;
         let count = self.accounts.len();
-        let is_flying = |world: &World, source| world.flying.values().any(|it| it.source == source);
-        if load.has_stream && !is_flying(self, Source::Stream) {
-            let place = self.rng.below(count as u64) as usize;
-            self.stream(place);
-        }
-        if load.has_scrub && !is_flying(self, Source::Scrub) {
-            (0..count).for_each(|place| self.scrub(place));
-        }
         let mut arrivals: Vec<(Nanos, Op)> = Vec::new();
         for (op, rate) in [(Op::Read, load.reads_per_s), (Op::Write, load.writes_per_s)] {
             let number = (rate + fraction(&mut self.rng)) as u64;
@@ -286,7 +361,7 @@ impl World {
             let offset = self.rng.below((DISK_BYTES - load.bytes) / 4096) * 4096;
             let targets: Vec<usize> = match op {
                 Op::Write => (0..count).collect(),
-                _ => vec![self.chosen(load.balance)],
+                _ => vec![self.chosen(load)],
             };
             for place in targets {
                 if self.accounts[place].in_flight < IN_FLIGHT_MAX {
@@ -302,17 +377,32 @@ impl World {
     fn drain(&mut self, end: Nanos, load: &Load) {
         self.is_suspended = false;
         while !self.flying.is_empty() {
-            let Some(at) = self.array.next_event().filter(|at| *at < end) else { break };
+            let Some(at) = self.next_event().filter(|at| *at < end) else { break };
             self.run_to(at, load);
         }
         self.run_to((self.now + SUPERBLOCK).min(end), load);
     }
 
+    fn next_event(&self) -> Option<Nanos> {
+        let timer = self.timers.first_key_value().map(|((at, _), _)| *at);
+        [self.array.next_event(), timer].into_iter().flatten().min()
+    }
+
     fn run_to(&mut self, end: Nanos, load: &Load) {
-        while let Some(at) = self.array.next_event().filter(|at| *at <= end) {
+        while let Some(at) = self.next_event().filter(|at| *at <= end) {
             self.now = self.now.max(at);
             while let Some((member, done)) = self.array.pop_completion(at) {
-                self.complete(usize::from(member.0), done.tag, done.result, load);
+                assert_eq!(done.result, Ok(()), "slow disks give no errors");
+                self.end(usize::from(member.0), done.tag, load);
+            }
+            while let Some(due) = self.timers.first_entry().filter(|it| it.key().0 <= at) {
+                match due.remove() {
+                    Timer::Complete(place, tag) => self.complete(place, tag, load),
+                    Timer::Continue(index, number) if number == self.load_number => {
+                        self.go_on(index, load);
+                    }
+                    Timer::Continue(..) => {}
+                }
             }
         }
         assert!(self.array.pop_completion(end).is_none(), "all that ended by now was taken");

@@ -128,7 +128,9 @@ impl DiskHistory {
             return self.services.push(new);
         };
         known.evaluations += 1.0;
-        let weight = LEARNING.max(1.0 / known.evaluations);
+        // Once known, a history follows slowly, so that it does not follow a disk that drifts.
+        let is_known = known.evaluations > 2.0 * HISTORY_MIN;
+        let weight = if is_known { LEARNING } else { 1.0 / known.evaluations };
         let difference = log_service - known.log_service;
         known.log_service += weight * difference;
         known.variance += weight * (difference * difference - known.variance);

@@ -61,6 +61,7 @@ impl Rig {
             read_sectors: reads * load.bytes / 512,
             read_ms: wait_ms as u64,
             writes: load.writes,
+            written_sectors: load.writes * 1024,
             write_ms: (load.writes as f64 * load.write_wait_ms) as u64,
             busy_ms: ((wait_ms / load.depth) as u64).clamp(1, 1000),
             ..Default::default()
@@ -180,4 +181,42 @@ fn little_io_is_gathered_until_it_tells_something() {
     let mut rig = Rig::new(DiskKind::Ssd, 1);
     assert_eq!(rig.run(1200, &[few]), [None]);
     assert!(rig.run(120, &[slower(few, 3.0)])[0].is_some());
+}
+
+#[test]
+fn a_few_long_io_do_not_make_a_disk_slow_unless_they_are_retries() {
+    let load = Load { reads: 5, ..RANDOM };
+    for errors in [0, 1] {
+        let mut rig = Rig::new(DiskKind::Hdd, 1);
+        rig.run(300, &[load]);
+        let mut is_named = false;
+        for second in 1..=120 {
+            rig.now += SECOND;
+            let is_long = second % 4 == 0;
+            let mut window = rig.window(&slower(load, if is_long { 20.0 } else { 1.0 }));
+            window.errors = if is_long { errors } else { 0 };
+            rig.judge.observe(rig.now, SECOND, &[Some(window)]);
+            is_named |= rig.judge.disks().any(|(_, state, ..)| match state {
+                DiskState::Slow { cause, .. } => cause == Cause::Errors,
+                _ => false,
+            });
+            let is_slow = |state| matches!(state, DiskState::Slow { .. });
+            assert!(errors > 0 || !rig.judge.disks().any(|(_, state, ..)| is_slow(state)));
+        }
+        assert_eq!(is_named, errors > 0);
+    }
+}
+
+#[test]
+fn writes_before_the_onset_are_the_cause_and_later_ones_are_not() {
+    let copy = Load { writes: 100, write_wait_ms: 1.0, ..FLASH };
+    for (before, cause) in [(copy, Cause::AfterWrites), (FLASH, Cause::Service)] {
+        let mut rig = Rig::new(DiskKind::Ssd, 2);
+        rig.run(300, &[FLASH; 2]);
+        rig.run(60, &[before; 2]);
+        rig.run(60, &[slower(FLASH, 3.0), FLASH]);
+        rig.run(10, &[slower(copy, 3.0), copy]);
+        let (_, state, ..) = rig.judge.disks().next().unwrap();
+        assert!(matches!(state, DiskState::Slow { cause: it, .. } if it == cause), "{state:?}");
+    }
 }
