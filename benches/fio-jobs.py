@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Compare how mirrorball and fio's null engine read a folder of job files.
 
+    cargo build -p mirrorball-sim --example requests
     benches/fio-jobs.py FOLDER [MIRRORBALL] [ARRAY]
 
 Prints a line for each file of the folder and of those in it: whether fio parses it and
@@ -9,18 +10,29 @@ parses counts unless it does no block I/O, needs a second host, or needs a zoned
 that are not set get a value that fits their option, from VALUES.
 
 Both run a copy without engine, files and rates, which ends by its size: without limits of time, and
-with sizes of SIZE_MAX at most and few clones. Those that make more than REQUESTS_MAX requests all
-the same are not compared. Requests must be equal in number; those of random sizes within six
-deviations. Requests for less than 4 KiB are widened in a simulation, which `check` notes: their
-bytes differ. Of jobs that only read, the lowest, mean and highest address are compared too. Of
-sections with a rate or pauses the requests per second are compared, without the other sections,
+with sizes of SIZE_MAX at most, or a few blocks, and few clones and loops. fio's copy lacks options
+of engines, too. Those that make more than REQUESTS_MAX requests all the same are not compared.
+Requests and bytes must be equal in number. If they are not and sizes are random, or a direction is
+drawn, the means of SEEDS runs must be within four deviations. Requests for less than 4 KiB are
+widened in a simulation, which `check` notes: their bytes differ.
+
+The addresses of each section and kind, writes and discards included, are those of the first clone:
+fio's log and the example `requests`. The sets of addresses and lengths must be equal. If they are
+not and addresses are drawn, the distributions are compared: that of the addresses, or that of the
+shares of the most frequent ones, whose place is drawn; they must differ by no more than two samples
+of one distribution do once in 10,000 times.
+
+Of sections with a rate or pauses the requests per second are compared, without the other sections,
 each for TIMED_S, on an array that takes no time.
 """
 
+import collections
 import json
 import os
 import pathlib
 import re
+import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,6 +40,10 @@ import tempfile
 # fio's null engine makes as many in a few seconds, and a simulation in not many more.
 REQUESTS_MAX = 300_000
 SECONDS_MAX = 30
+SEEDS = 24
+# Two samples differ by more than this share of sqrt(1 / n + 1 / m) once in 10,000 times.
+KOLMOGOROV = 2.23
+REQUESTS = pathlib.Path(__file__).parent.parent / "target/debug/examples/requests"
 
 # Times are compared within this share, of fewer sections and of rates that the null engine keeps.
 TIMED_S = 2
@@ -52,18 +68,24 @@ CLONES_MAX = 3
 DROPPED = re.compile(
     r"^\s*(ioengine|filename|directory|thinktime\w*|rate\w*|write_\w+_log|log_\w+|time_based|runtime|"
     r"timeout|ramp_time|startdelay|new_group|nrfiles|openfiles|opendir|filename_format|fill_device|"
-    r"create_\w+|pre_read|unlink\w*|\w*verify\w*|exitall|exit_what|offset\s*=.*%)\s*(=.*)?$", re.M)
+    r"create_\w+|pre_read|unlink\w*|\w*verify\w*|exitall|exit_what|numa_\w+|cpu\w+|offset\s*=.*%)"
+    r"\s*(=.*)?$", re.M)
 TIME = re.compile(
     r"^\s*(runtime|timeout|time_based|ramp_time|startdelay|group_reporting|loops|number_ios|io_size|"
     r"io_limit|rate_min\w*|write_\w+_log|log_\w+|ioengine|exitall|exit_what|filename\w*|directory|"
     r"nrfiles|openfiles|size|filesize|offset\w*|io_submit_mode)\s*(=.*)?$", re.M)
 PACE = re.compile(r"^\s*(rate|rate_iops|thinktime)\s*=\s*(?!0\s*$)", re.M)
 SIZE = re.compile(r"^(\s*(?:size|io_size|io_limit|filesize|number_ios)\s*=\s*)(.*)$", re.M)
-CLONES = re.compile(r"^(\s*numjobs\s*=\s*)(\d+)\s*$", re.M)
+CLONES = re.compile(r"^(\s*(?:numjobs|loops)\s*=\s*)(\d+)\s*$", re.M)
 SECTION = re.compile(r"^\s*\[(?!global)[^\]]+\].*$", re.M)
 UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
-OTHER = re.compile(r"^\s*(read_iolog|loops|ioscheduler|exec_\w+)\b", re.M)
+OTHER = re.compile(r"^\s*(read_iolog|ioscheduler|exec_\w+)\b", re.M)
+# With more in flight the null engine logs requests twice that it was too busy to begin.
+DEPTH = re.compile(r"^\s*iodepth\w*\s*=.*$", re.M)
+BLOCK = re.compile(r"^\s*(?:bs|blocksize|bsrange|blocksize_range|bssplit)\s*=(.*)$", re.M)
+AMOUNT = re.compile(r"(\d+)([kmg]?)", re.I)
 RANDOM_SIZES = re.compile(r"^\s*(bssplit|bsrange|blocksize_range)\s*=|^\s*(bs|blocksize)\s*=.*,", re.M)
+DRAWN = re.compile(r"^\s*(rw|readwrite)\s*=\s*(rand\w*|rw|readwrite)", re.M)
 NO_BLOCKS = re.compile(
     r"^\s*ioengine\s*=\s*(cpuio|exec|net|netsplice|rdma|librpma\w*|ftruncate|file\w+|dir\w+|falloc|"
     r"e4defrag|rados|http|libhdfs|page_fault|libzbc|mtd)\s*$|^\s*zonemode\s*=\s*zbd", re.M)
@@ -75,15 +97,18 @@ VALUES = {"rw": "randrw", "readwrite": "randrw", "bs": "4k", "blocksize": "4k", 
 
 def ended(text):
     """The job with an end that comes soon."""
+    blocks = [int(number) << UNITS[unit.lower()] for block in BLOCK.findall(text)
+              for number, unit in AMOUNT.findall(block)]
+    largest = max(SIZE_MAX, 4 * max(blocks, default=0))
     def size(match):
         value = re.fullmatch(r"(\d+)([kmgtp]?)(i?b)?", match[2].strip().lower())
-        small = value and int(value[1]) << UNITS[value[2]] <= SIZE_MAX
-        return match[0] if small else f"{match[1]}{SIZE_MAX}"
+        small = value and int(value[1]) << UNITS[value[2]] <= largest
+        return match[0] if small else f"{match[1]}{largest}"
     text = SIZE.sub(size, DROPPED.sub("", text))
     text = CLONES.sub(lambda it: f"{it[1]}{min(int(it[2]), CLONES_MAX)}", text)
     parts = re.split(r"(?=^\s*\[)", text, flags=re.M)
     has_size = any(part.lstrip().startswith("[global]") and SIZE.search(part) for part in parts)
-    extra = "\nfilename=a" if has_size else f"\nfilename=a\nsize={SIZE_MAX}"
+    extra = "\nfilename=a" if has_size else f"\nfilename=a\nsize={largest}"
     return SECTION.sub(lambda it: it[0] + ("\nfilename=a" if has_size else extra), text)
 
 
@@ -101,60 +126,111 @@ def totals(sections, requests, size):
     return sum(kind[requests] for kind in kinds), sum(kind[size] for kind in kinds)
 
 
-def spread(offsets):
-    """The lowest, mean and highest address."""
-    return (min(offsets), sum(offsets) / len(offsets), max(offsets)) if offsets else None
-
-
-def of_fio(text, folder, env):
-    """Requests and bytes, and the addresses if it only reads."""
-    numbers = iter(range(1000))
-    own = SECTION.sub(lambda it: f"{it[0]}\nioengine=null\nwrite_iolog=log.{next(numbers)}", text)
-    (folder / "null.fio").write_text(own)
-    out = run("fio", "--output-format=json", "null.fio", cwd=folder, env=env).stdout
+def of_fio(text, folder, env, more=""):
+    """Requests and bytes of fio's null engine, or why it has none."""
+    numbers = iter(range(10_000))
+    own = SECTION.sub(lambda it: f"{it[0]}\nioengine=null{more.format(next(numbers))}", text)
+    for _ in range(9):
+        (folder / "null.fio").write_text(own)
+        done = run("fio", "--output-format=json", "null.fio", cwd=folder, env=env)
+        unknown = re.search(r"Bad option <(\w+)", done.stderr)
+        if not unknown:
+            break
+        own = re.sub(rf"^\s*{unknown[1]}\b.*$", "", own, flags=re.M)
     try:
-        jobs = json.loads(out[out.index("{"):])["jobs"]
+        jobs = json.loads(done.stdout[done.stdout.index("{"):])["jobs"]
     except (ValueError, KeyError):
-        return None, None
-    logs = [line.split() for log in folder.glob("log.*") for line in log.read_text().splitlines()]
-    addresses = [int(it[-2]) for it in logs if len(it) >= 4 and it[-3] == "read"]
-    reads_only = not any(job[kind]["total_ios"] for job in jobs for kind in ("write", "trim"))
-    return totals(jobs, "total_ios", "io_bytes"), spread(addresses) if reads_only else None
+        return (done.stderr.strip().split("\n") or [""])[-1]
+    return totals(jobs, "total_ios", "io_bytes")
 
 
-def of_mirrorball(binary, array, text, folder, env):
+def of_mirrorball(binary, array, text, folder, env, seeds=1):
+    """Requests and bytes of each seed, or why there are none."""
     (folder / "job.fio").write_text(text)
-    done = run(binary, "compare", array, "job.fio", "--policy", "btrfs/pid", "-n", "1",
+    shutil.rmtree(folder / "results", ignore_errors=True)
+    done = run(binary, "compare", array, "job.fio", "--policy", "btrfs/pid", "-n", str(seeds),
                "--no-oracle", "-o", "results", cwd=folder, env=env)
-    cells = list(folder.glob("results/cells/*.json"))
-    if not cells:
-        return done.stderr.strip().split("\n")[0], None
-    cell = json.loads(cells[0].read_text())
-    return totals(cell["sections"], "ios", "bytes"), cell.get("samples", {}).get("offset_kib", [])
+    cells = [json.loads(cell.read_text()) for cell in folder.glob("results/cells/*.json")]
+    return [totals(cell["sections"], "ios", "bytes") for cell in cells] or done.stderr.split("\n")[0]
+
+
+def requests_of(text, folder, env):
+    """Lists of (offset, length) by section and kind: fio's and ours."""
+    text = CLONES.sub(lambda it: f"{it[1]}1", DEPTH.sub("", text))
+    if isinstance(of_fio(text, folder, env, "\nwrite_iolog=log.{}"), str):
+        return {}, {}
+    theirs, ours = {}, {}
+    for log in folder.glob("log.*"):
+        for it in map(str.split, log.read_text().splitlines()):
+            if len(it) >= 4 and it[-3] in ("read", "write", "trim"):
+                key = int(log.suffix[1:]), it[-3]
+                theirs.setdefault(key, []).append((int(it[-2]), int(it[-1])))
+    (folder / "job.fio").write_text(text)
+    for line in run(REQUESTS, "job.fio", cwd=folder, env=env).stdout.splitlines():
+        section, kind, offset, length = line.split()
+        kind = {"Read": "read", "Write": "write", "Discard": "trim"}.get(kind)
+        if kind:
+            ours.setdefault((int(section), kind), []).append((int(offset), int(length)))
+    return theirs, ours
+
+
+def distance(mine, theirs):
+    """The largest difference of two distributions, in deviations of two samples."""
+    values = sorted([(value, 0) for value in mine] + [(value, 1) for value in theirs])
+    ends, largest = [0, 0], 0
+    for index, (value, side) in enumerate(values):
+        ends[side] += 1
+        if index + 1 == len(values) or values[index + 1][0] != value:
+            largest = max(largest, abs(ends[0] / len(mine) - ends[1] / len(theirs)))
+    return largest / (1 / len(mine) + 1 / len(theirs)) ** 0.5
+
+
+def ranks(offsets):
+    """Each offset by its place among all, the most frequent first."""
+    counts = sorted(collections.Counter(offsets).values(), reverse=True)
+    return [rank for rank, count in enumerate(counts) for _ in range(count)]
+
+
+def compared_addresses(text, folder, env):
+    """Which sections and kinds differ, as text; or None if there is nothing to compare."""
+    theirs, ours = requests_of(text, folder, env)
+    if not theirs or not ours:
+        return None
+    differ = []
+    for key in sorted({*theirs, *ours}):
+        mine, its = ours.get(key, []), theirs.get(key, [])
+        if not mine or not its:
+            differ += [f"{key[0]} {key[1]}"] * (abs(len(mine) - len(its)) > 3)
+        elif sorted(mine) != sorted(its):
+            mine, its = [it[0] for it in mine], [it[0] for it in its]
+            near = min(distance(mine, its), distance(ranks(mine), ranks(its))) < KOLMOGOROV
+            differ += [f"{key[0]} {key[1]}"] * (not DRAWN.search(text) or not near)
+    return ", ".join(differ)
 
 
 def compared(binary, array, text, env):
     """The comparison as text, and whether the job is read alike."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        fio, addresses = of_fio(text, folder, env)
-        if not fio or not 0 < fio[0] <= REQUESTS_MAX:
-            return "", None
-        ours, offsets = of_mirrorball(binary, array, text, folder, env)
-    if isinstance(ours, str):
-        return f", not run: {ours}", None
-    random = RANDOM_SIZES.search(text)
-    is_alike = abs(ours[0] - fio[0]) <= (6 * fio[0] ** 0.5 if random else 0)
-    what = f", requests {ours[0]} of fio's {fio[0]}, bytes {ours[1]} of {fio[1]}"
-    # Clones overwrite the log of each other.
-    has_clones = any(int(number) > 1 for _, number in CLONES.findall(text))
-    if addresses and len(offsets) > 100 and not has_clones:
-        low, mean, high = spread([offset << 10 for offset in offsets])
-        bound = 0.1 * SIZE_MAX
-        shifted = zip((low - low, mean - low, high - low), addresses)
-        is_near = all(abs(mine - theirs) < bound for mine, theirs in shifted)
-        what += ", addresses alike" if is_near else ", addresses differ"
-        is_alike &= is_near
+        fio = of_fio(text, folder, env)
+        if isinstance(fio, str) or not 0 < fio[0] <= REQUESTS_MAX:
+            return f", not compared: {fio}", None
+        ours = of_mirrorball(binary, array, text, folder, env)
+        if isinstance(ours, str):
+            return f", not run: {ours}", None
+        what = f", requests {ours[0][0]} of fio's {fio[0]}, bytes {ours[0][1]} of {fio[1]}"
+        is_alike = ours[0][0] == fio[0]
+        if not is_alike and (RANDOM_SIZES.search(text) or DRAWN.search(text)):
+            mine = [it[0] for it in of_mirrorball(binary, array, text, folder, env, SEEDS)]
+            its = [of_fio(text, folder, env, "\nrandrepeat=0")[0] for _ in range(SEEDS)]
+            means = [statistics.mean(of) for of in (mine, its)]
+            error = sum(statistics.variance(of) / SEEDS for of in (mine, its)) ** 0.5
+            is_alike = abs(means[0] - means[1]) <= 4 * error
+            what += f", means {means[0]:.0f} of {means[1]:.0f} (error {error:.0f})"
+        addresses = compared_addresses(text, folder, env)
+    if addresses is not None:
+        what += f", addresses of {addresses} differ" if addresses else ", addresses alike"
+        is_alike &= not addresses
     return what + ("" if is_alike else " DIFFERS"), is_alike
 
 
@@ -216,13 +292,14 @@ def compared_times_once(binary, text, env):
 
 
 def with_variables(text):
-    """An environment in which the variables of a job are set."""
+    """An environment in which the variables of a job are set, and its text with their values."""
     env = dict(os.environ)
+    left = text
     for _ in range(4):
-        for match in VARIABLE.finditer(text):
+        for match in VARIABLE.finditer(left):
             env.setdefault(match[4], VALUES.get(match[2].lower(), "4"))
-        text = VARIABLE.sub(lambda it: f"{it[1]}{it[2]}{it[3]}", text)
-    return env
+        left = VARIABLE.sub(lambda it: f"{it[1]}{it[2]}{it[3]}", left)
+    return env, re.sub(r"\$\{(\w+)\}", lambda it: env.get(it[1], it[0]), text)
 
 
 def main():
@@ -236,7 +313,7 @@ def main():
         text = path.read_text(errors="replace")
         if not SECTION.search(text):
             continue
-        env = with_variables(text)
+        env, text = with_variables(text)
         parse = run("fio", "--parse-only", path.name, cwd=path.parent, env=env)
         parses = parse.returncode == 0 and "unable to open" not in parse.stderr
         checked = run(binary, "check", path.name, cwd=path.parent, env=env)

@@ -4,7 +4,7 @@ use super::engines::{Engine, EngineDepth, EnginePath};
 use super::error::job_error;
 use super::group::GroupDraft;
 use super::layout::FileDraft;
-use super::replay_draft::ReplayDraft;
+use super::replay_draft::{INEFFECTIVE, ReplayDraft, drop_ineffective};
 use super::spec::{
     Access, AddressModifier, Arrivals, DepthGoal, Direction, Distribution, Flow, Mix, PerDirection,
     Section, SizeOrPercent, SizeShare, StridedZones,
@@ -32,6 +32,8 @@ pub(super) struct Draft {
     pub(super) verify: Verify,
     pub(super) zones: ZoneDraft,
     pub(super) repeats_address: bool,
+    /// Whether random addresses come from a shift register, which visits each block once.
+    pub(super) is_lfsr: bool,
     /// Whether a sequence of blocks moves on after each turn.
     pub(super) strides: bool,
     /// Ranges of a discard.
@@ -173,6 +175,7 @@ impl Draft {
         if self.job.align_bytes.0.iter().any(Option::is_some) {
             self.job.random_map = false;
         }
+        self.job.random_map |= self.is_lfsr;
         let ZoneDraft { is_off, size_bytes, range_bytes, skip_bytes } = self.zones;
         if is_off || size_bytes == 0 {
             return Ok(());
@@ -213,9 +216,10 @@ impl Draft {
     fn finish_pace(&mut self, notes: &mut Notes) -> Result<(), Diagnostic> {
         let job = &mut self.job;
         job.flow = job.flow.filter(|flow| flow.weight > 0);
-        if self.replay.path.is_some() && job.flow.take().is_some() {
+        if self.replay.path.is_some() {
             let reason = "has no effect: the trace decides when requests are issued";
-            notes.push(("flow", reason.to_owned()));
+            drop_ineffective(job);
+            notes.extend(INEFFECTIVE.map(|option| (option, reason.to_owned())));
         }
         job.depth_goal = job.depth_goal.filter(|goal| goal.latency > Nanos::ZERO);
         if job.depth_goal.is_some() && job.clones > 1 {

@@ -16,7 +16,7 @@ use mirrorball_core::rng::Rng;
 use mirrorball_core::units::{MIB, SECTOR_BYTES};
 
 /// Maximum number of files of all clones together: a simulation has a state for each.
-pub(super) const FILES_MAX: u64 = 1 << 16;
+pub(super) const FILES_MAX: u64 = 1 << 18;
 /// Names of files by fio, unless `filename` or `filename_format` is set.
 const FORMAT: &str = "$jobname.$jobnum.$filenum";
 

@@ -252,7 +252,7 @@ const ROWS: &[OptionRow] = &[
     takes("latency_run", Setter::Truth(|draft, on| draft.goal().is_endless = on)),
     takes("group_reporting", Setter::Flag(|draft, on| draft.job.group_reporting = on)),
     // Options without an effect.
-    ignored("random_generator", OWN_SEEDS),
+    noted("random_generator", Setter::Name(|draft, it| draft.is_lfsr = it == "lfsr"), OWN_SEEDS),
     ignored("softrandommap", "the simulation always has the memory for the random map"),
     ignored(
         "unique_filename filetype fallocate overwrite create_serialize create_fsync \

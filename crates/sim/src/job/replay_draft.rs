@@ -78,7 +78,10 @@ impl ReplayDraft {
                 }
             };
         };
-        refuse_conflicts(job)?;
+        if job.think_time > Nanos::ZERO {
+            let message = "`thinktime` cannot be combined with read_iolog";
+            return Err(job_error(message, "write `; mirrorball: replay=think`, or remove it"));
+        }
         let pragma = self.pragma.clone().unwrap_or_default();
         let file = (context.trace)(path, pragma.format.as_deref(), pragma.device);
         let file = file.map_err(of_trace)?;
@@ -121,24 +124,18 @@ fn mix_of(replay: &Replay) -> Mix {
     }
 }
 
-/// Refuses options that would change the requests of a trace, or end it, in a way of their own.
-fn refuse_conflicts(job: &Section) -> Result<(), Diagnostic> {
-    let rates = job.rate_bytes_per_s.0.iter().chain(&job.rate_ios_per_s.0);
-    let conflicts = [
-        ("rate", rates.flatten().next().is_some() || job.arrivals == Arrivals::Poisson),
-        ("thinktime", job.think_time > Nanos::ZERO),
-        ("io_size", job.io_bytes.or(job.io_percent).is_some()),
-        ("number_ios", job.number_ios.is_some()),
-        ("loops", job.loops > 1),
-        ("fsync", job.fsync > 0 || job.fdatasync > 0 || job.final_flush),
-    ];
-    match conflicts.into_iter().find(|(_, is_set)| *is_set) {
-        Some((option, _)) => {
-            let message = format!("`{option}` cannot be combined with read_iolog");
-            Err(job_error(message, "remove it: the trace decides when requests are issued"))
-        }
-        None => Ok(()),
-    }
+/// Options that have no effect on a trace, as under fio 3.33.
+pub(super) const INEFFECTIVE: [&str; 9] = [
+    "rate", "rate_iops", "io_size", "number_ios", "loops", "fsync", "fdatasync", "end_fsync",
+    "flow",
+];
+
+/// Sets the options of [`INEFFECTIVE`] to what they are by default.
+pub(super) fn drop_ineffective(job: &mut Section) {
+    (job.rate_bytes_per_s, job.rate_ios_per_s) = Default::default();
+    (job.arrivals, job.loops) = (Arrivals::default(), 1);
+    (job.io_bytes, job.io_percent, job.number_ios) = (None, None, None);
+    (job.fsync, job.fdatasync, job.final_flush, job.flow) = (0, 0, false, None);
 }
 
 fn pace(

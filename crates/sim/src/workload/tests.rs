@@ -143,6 +143,14 @@ fn blocks_of_directions_that_differ_in_size_end_a_job_early() {
 }
 
 #[test]
+fn a_shift_register_visits_each_block_once_without_a_map() {
+    let issues = requests("rw=randread\nsize=4m\nnorandommap\nrandom_generator=lfsr", usize::MAX);
+    let mut offsets: Vec<u64> = issues.iter().map(|issue| issue.offset / (4 * KIB)).collect();
+    offsets.sort_unstable();
+    assert_eq!(offsets, (0..1024).collect::<Vec<u64>>());
+}
+
+#[test]
 fn runs_of_a_random_job_follow_or_repeat_their_first_address() {
     let runs = |more: &str| {
         let issues = requests(&format!("size=64m\nrw=randread:4{more}\nnorandommap"), 400);
