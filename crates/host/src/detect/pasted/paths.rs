@@ -20,10 +20,13 @@ const SELECTORS: [&str; 5] =
 pub(super) fn read_multipath(tree: &mut Tree, lines: &[&str]) {
     // The number of a map may be left out.
     let numbered = |(at, line): (usize, &&str)| {
-        let is_followed = lines.get(at + 1).is_some_and(|it| it.trim_start().starts_with("size="));
-        match line.trim().split_once(' ').filter(|_| is_followed && !line.contains("dm-")) {
-            Some((name, rest)) => format!("{name} dm-? {rest}"),
-            None => (*line).to_owned(),
+        // `[size=127 GB]` in brackets may have gone as a tag of a forum.
+        let next = lines.get(at + 1).map_or("", |it| it.trim_start_matches([' ', '[']));
+        let is_followed = next.starts_with("size=") || next.starts_with("features=");
+        let is_head = is_followed && !line.contains("dm-");
+        match line.trim().split_once(' ').unwrap_or((line.trim(), "")) {
+            (name, rest) if is_head && !name.is_empty() => format!("{name} dm-? {rest}"),
+            _ => (*line).to_owned(),
         }
     };
     let lines: Vec<String> = lines.iter().enumerate().map(numbered).collect();
