@@ -337,13 +337,19 @@ fn study_job(job: &InputText, groups: &[Group<'_>], scoring: &Scoring, looks: u3
         (_, None) => Standing::Undecided,
     };
     let sections = sections_of(groups, scoring);
+    let rows_of = |group: &Group<'_>| -> Vec<SectionRow> {
+        let ranking: Vec<(Term, f64)> =
+            scoring.terms().into_iter().zip(scoring.figures(group)).collect();
+        let row = |section| SectionRow::new(section, group.cells).ranked_by(&ranking);
+        sections.iter().map(row).collect()
+    };
     let row = |(index, group): (usize, &Group<'_>)| Row {
         policy: group.policy.to_owned(),
         standing: standing(index),
         score: Estimate::of_scores(&scores[index]),
         terms: scoring.figures(group),
         spread: Spread::new(&scores[index]),
-        sections: sections.iter().map(|section| SectionRow::new(section, group.cells)).collect(),
+        sections: rows_of(group),
         shares: summary::merged_shares(group.cells),
         extra_per_read: summary::per_read(group.cells, |member| member.extra_reads),
         withdrawn_per_read: summary::per_read(group.cells, |member| member.cancelled_reads),

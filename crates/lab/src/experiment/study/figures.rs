@@ -1,6 +1,6 @@
 //! DirectionRecord of one policy in one section, all repeats together, with their intervals.
 
-use super::{CellSummary, Estimate, IoKind, SectionStudy};
+use super::{CellSummary, Estimate, Figure, IoKind, SectionStudy, Term};
 use crate::experiment::record::{DirectionRecord, Percentiles, SectionRecord};
 use mirrorball_core::histogram::Histogram;
 #[cfg(test)]
@@ -101,6 +101,28 @@ impl SectionRow {
                 .min()
                 .filter(|ios| (1..FEW_REQUESTS).contains(ios)),
         }
+    }
+
+    /// The same with the figures that rank policies, of a section with requests of one kind: a
+    /// percentile of all repeats together would be in another order.
+    pub(super) fn ranked_by(mut self, ranking: &[(Term, f64)]) -> SectionRow {
+        let is_mixed = self.writes.is_some() || self.trims.is_some() || self.fsyncs.is_some();
+        for (term, value) in ranking {
+            if is_mixed || term.section != self.name || *value == 0.0 {
+                continue;
+            }
+            let figures = &mut self.figures;
+            let shown = match term.figure {
+                Figure::Mean => &mut figures.mean_us,
+                Figure::P50 => &mut figures.p50_us,
+                Figure::P99 => &mut figures.p99_us,
+                Figure::P999 => &mut figures.p99_9_us,
+                Figure::P9999 => &mut figures.p99_99_us,
+                Figure::Iops | Figure::Mib | Figure::P90 | Figure::P95 => continue,
+            };
+            shown.value = *value;
+        }
+        self
     }
 
     /// True if the write rate changed by more than 20 % within the run: a longer run would give

@@ -180,6 +180,7 @@ fn the_figure_that_is_shown_is_the_one_that_ranks() {
     let [shown, other] = ["a/x", "b/y"].map(|policy| row(&study.jobs[0], policy).terms[0]);
     assert_eq!(study.jobs[0].best.as_deref(), Some("a/x"));
     assert!((180.0..184.0).contains(&shown) && (298.0..302.0).contains(&other), "{shown} {other}");
+    assert_eq!(row(&study.jobs[0], "a/x").sections[0].figures.p50_us.value, shown);
 }
 
 /// 60 of 100 requests are few for chance to explain, and 93 of 100 are not.
