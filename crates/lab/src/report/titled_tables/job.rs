@@ -15,17 +15,6 @@ use std::cmp::Reverse;
 /// Members beyond which single shares are not shown, only the largest.
 const SHARE_COLUMNS_MAX: usize = 10;
 
-/// A percentile, the order in which its column is dropped (0: never), and its estimate.
-type Percentile = (Figure, u8, fn(&RowFigures) -> &Estimate);
-
-/// The percentiles of a section that are shown.
-const PERCENTILES: [Percentile; 4] = [
-    (Figure::P50, 5, |it| &it.p50_us),
-    (Figure::P99, 0, |it| &it.p99_us),
-    (Figure::P999, 6, |it| &it.p99_9_us),
-    (Figure::P9999, 3, |it| &it.p99_99_us),
-];
-
 /// Every table of a job. `repeats` is the number of seeds.
 pub(in crate::report) fn tables(job: &JobStudy, repeats: usize, width: usize) -> Vec<TitledTable> {
     let rows = ranked(job);
@@ -207,13 +196,11 @@ impl<'a> Table<'a> {
                 }
             })
             .column(Column::right("±").droppable(1), |row| relative(&main(row).iops))
-            .column(Column::right("MiB/s").droppable(7), |row| number(main(row).mib_per_s.value));
-        for (figure, drop_order, pick) in PERCENTILES {
-            if !self.is_in_terms(index, figure) {
-                let column = Column::right(figure.name()).droppable(drop_order);
-                grid = grid.column(column, latency(pick));
-            }
-        }
+            .column(Column::right("MiB/s").droppable(7), |row| number(main(row).mib_per_s.value))
+            .column(Column::right("p50").droppable(5), latency(|it| &it.p50_us))
+            .column(Column::right("p99"), latency(|it| &it.p99_us))
+            .column(Column::right("p99.9").droppable(6), latency(|it| &it.p99_9_us))
+            .column(Column::right("p99.99").droppable(3), latency(|it| &it.p99_99_us));
         let kinds: [(&str, FiguresOf); 3] = [
             ("writes", |row| row.writes.as_ref()),
             ("trims", |row| row.trims.as_ref()),
@@ -239,18 +226,6 @@ impl<'a> Table<'a> {
             };
         }
         grid
-    }
-
-    /// True if the column of what ranks has the figure of all requests of the section. That column
-    /// has no other figure of the same name next to it.
-    fn is_in_terms(&self, index: usize, figure: Figure) -> bool {
-        let section = &self.job.sections[index].name;
-        let is_of = |term: &Term| term.section == *section && term.figure == figure;
-        let is_mixed = |row: &&Row| {
-            let section = &row.sections[index];
-            section.writes.is_some() || section.trims.is_some()
-        };
-        self.job.terms.iter().any(is_of) && !self.rows.iter().any(is_mixed)
     }
 
     /// Adds what is known of the job as a whole: shares of the members, reads that were not needed,
