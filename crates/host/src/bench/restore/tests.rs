@@ -271,6 +271,9 @@ fn policy_value() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    // Each case makes a tree of files: 256 took 27 s of a processor.
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(48))]
+
     /// Bench is killed after any of its writes, and the process that restores after any of its.
     #[test]
     fn restoring_again_after_a_kill_leads_back(
