@@ -11,9 +11,8 @@
 //! replaced the other. Otherwise only the user can say which data to keep.
 //!
 //! A label remembers the last data ids only. A device with none of them and a generation before
-//! them was left behind longer ago. It is older, unless it calls no other member in sync, or one
-//! not that is in sync now or whose device was removed or replaced: then it may have been used
-//! without them.
+//! them was left behind longer ago. It is older, unless it may have been used without the current
+//! members (`excludes`).
 //!
 //! | the newest label says | the label of the member | standing |
 //! |---|---|---|
@@ -233,9 +232,9 @@ fn compare_labels<'a>(
     let standings: Vec<MemberStanding> = (0..found.len())
         .map(|index| {
             if counts(&index) {
-                let counts_not =
-                    !standing_labels.contains(&index) && counts_not(index, found, &reached, newest);
-                return standing(index, found, &counting, holder, counts_not);
+                let has_no_weight = !standing_labels.contains(&index)
+                    && has_no_weight(index, found, &reached, newest);
+                return standing(index, found, &counting, holder, has_no_weight);
             }
             let is_other = |&other: &usize| found[other].member == found[index].member;
             let is_replaced = counting.iter().any(is_other);
@@ -247,10 +246,14 @@ fn compare_labels<'a>(
 }
 
 /// Returns true if a label reached no member in sync, or if one refutes it that is related to the
-/// newest: one that only diverged devices refute was in use with those.
-fn counts_not(index: usize, found: &[MemberLabel], reached: &[usize], newest: &Label) -> bool {
+/// newest, or is refuted by one that is. A label that only diverged devices refute is diverged,
+/// too: its member was in use with those.
+fn has_no_weight(index: usize, found: &[MemberLabel], reached: &[usize], newest: &Label) -> bool {
+    let is_related = |it: usize| are_related(&found[it].label, newest);
+    let is_refuted_by = |one: usize, other: usize| is_refuted(&found[one], &found[other]);
     let refutes = |&it: &usize| {
-        is_refuted(&found[index], &found[it]) && are_related(&found[it].label, newest)
+        let is_refuted = || reached.iter().any(|&by| is_related(by) && is_refuted_by(it, by));
+        is_refuted_by(index, it) && (is_related(it) || is_refuted())
     };
     !reached.contains(&index) || reached.iter().any(refutes)
 }
@@ -423,7 +426,7 @@ fn standing(
     found: &[MemberLabel],
     counting: &[usize],
     holder: &MemberLabel,
-    is_refuted: bool,
+    has_no_weight: bool,
 ) -> MemberStanding {
     let newest = &holder.label;
     let MemberLabel { member, label } = &found[index];
@@ -444,7 +447,7 @@ fn standing(
             is_same || is_known || is_forgotten(newest, label) && !excludes(&found[index], newest)
         }
     });
-    let behind = match (behind, is_refuted) {
+    let behind = match (behind, has_no_weight) {
         (_, true) => u64::MAX,
         (Some(0), false) if !has_same_contents(label, newest) => u64::MAX,
         (Some(behind), false) => behind,
@@ -458,7 +461,7 @@ fn standing(
         // By its own label, which does not count, it was about to be rebuilt. Nor does the newest
         // count, if each was announced by a member that was not in sync.
         (MemberState::InSync, false)
-            if (is_refuted || is_announced_twice) && !found[index].calls_in_sync(*member) =>
+            if (has_no_weight || is_announced_twice) && !found[index].calls_in_sync(*member) =>
         {
             MemberStanding::Stale
         }
@@ -468,7 +471,7 @@ fn standing(
         }
         (MemberState::Failed, _) if newest.members[row].is_kept_out => MemberStanding::KeptOut,
         // Its own label reached no other, and the newest is the one before, or is in its place.
-        (MemberState::Rebuilding { .. }, false) if is_refuted && is_next(label, newest) => {
+        (MemberState::Rebuilding { .. }, false) if has_no_weight && is_next(label, newest) => {
             rebuilt_by_both(&found[index], newest)
                 .map_or(MemberStanding::Stale, |recovered_bytes| MemberStanding::Rebuilding {
                     recovered_bytes,

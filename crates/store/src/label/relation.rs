@@ -44,15 +44,20 @@ pub(super) fn is_forgotten(label: &Label, old: &Label) -> bool {
 }
 
 /// Returns true if the member of `old` may have been used without those of `newest`: its label
-/// calls no other member in sync, or one not that is in use now or whose device was removed or
-/// replaced.
+/// calls no other member in sync; or one not that is in sync now, whose device was removed or
+/// replaced, or that is rebuilt from members of which none is in sync by `old`.
 pub(super) fn excludes(old: &MemberLabel, newest: &Label) -> bool {
-    let is_out = |row: &LabelledMember| match newest.row(row.uuid) {
-        Some(at) if row.has_device() => newest.members[at].state != MemberState::Failed,
-        _ => true,
-    };
     let others = old.label.members.iter().filter(|row| row.uuid != old.member);
     let (in_sync, out): (Vec<_>, Vec<_>) = others.partition(|row| row.state == MemberState::InSync);
+    let is_shared = in_sync.iter().any(|row| newest.calls_in_sync(row.uuid));
+    let is_out = |row: &LabelledMember| match newest.row(row.uuid).filter(|_| row.has_device()) {
+        Some(at) => match newest.members[at].state {
+            MemberState::InSync => true,
+            MemberState::Rebuilding { .. } => !is_shared,
+            MemberState::Failed => false,
+        },
+        None => true,
+    };
     in_sync.is_empty() || out.into_iter().any(is_out)
 }
 

@@ -269,3 +269,37 @@ fn a_side_long_ago_is_not_rebuilt_though_the_member_that_it_left_is_being_rebuil
     let expected = (vec![MemberStanding::Diverged, MemberStanding::InSync], ArrayVerdict::Doubtful);
     assert_eq!(judge_in_any_order(&[old, later]), expected);
 }
+
+fn with_three_copies(mut label: MemberLabel) -> MemberLabel {
+    label.label.array.profile = Profile::Raid1c3;
+    label
+}
+
+#[test]
+fn a_disk_that_left_long_ago_is_older_whatever_the_third_is_now() {
+    // Member 3 was out when member 1 left member 2.
+    let old = found(1, 6, &[20, 1], &[InSync, InSync, Failed]);
+    let partly = MemberState::Rebuilding { recovered_bytes: 0 };
+    for third in [Failed, partly] {
+        let states = [Failed, InSync, third];
+        let labels = [old.clone(), much_later(2, &states), much_later(3, &states)];
+        let labels = labels.map(with_three_copies);
+        let (standings, verdict) = judge_in_any_order(&labels);
+        assert_eq!(standings[..2], [MemberStanding::Stale, MemberStanding::InSync], "{third:?}");
+        assert_eq!(verdict, ArrayVerdict::Start);
+    }
+}
+
+#[test]
+fn a_label_refuted_by_one_that_was_never_committed_is_in_the_way_of_nothing() {
+    // Announced on member 2 alone, then on member 1 alone; member 3 went on from before both.
+    let labels = [
+        found(1, 6, &[30, 1], &[InSync, Failed, InSync]),
+        found(2, 6, &[20, 1], &[InSync, InSync, Failed]),
+        found(3, 7, &[40, 1], &[Failed, Failed, InSync]),
+    ];
+    let labels = labels.map(with_three_copies);
+    let stale = MemberStanding::Stale;
+    let expected = (vec![stale, stale, MemberStanding::InSync], ArrayVerdict::Start);
+    assert_eq!(judge_in_any_order(&labels), expected);
+}
