@@ -142,6 +142,8 @@ fn gigabytes_in_word(word: &str) -> Option<u64> {
         match (digits.len(), next) {
             (2..=5, 'A'..='Z') if at == 2 && (is("ST") || is("CT")) => Some(number),
             (2, 'A'..='Z') if at == 2 && is("WD") => Some(number * 100),
+            // `WD101EFAX` has 10 TB, `WD800JD` has 80 GB.
+            (3, 'A'..='Z') if at == 2 && is("WD") && number > 300 => Some(number / 10),
             (3, 'A'..='Z') if at == 2 && is("WD") => Some(number / 10 * 1000),
             (3, 'T') if is("WDS") => Some(number * 10),
             (3, 'T') if is("SSD") => Some(number * 100),
@@ -236,6 +238,7 @@ mod tests {
             ("ST500DM002", Some(500)),
             ("WDC WD40EFRX-68N32N0", Some(4000)),
             ("WDC WD101EFBX-68B0AN0", Some(10_000)),
+            ("WDC WD800JD-00MSA1", Some(80)),
             ("WDS100T1X0E", Some(1000)),
             ("CT1000MX500SSD1", Some(1000)),
             ("TOSHIBA MG08ACA16TE", Some(16_000)),

@@ -13,7 +13,7 @@ use super::value::KbBase;
 use super::{JobContext, Note};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{Nanos, SECTOR_BYTES};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Draft {
@@ -124,6 +124,7 @@ impl Draft {
         self.finish_time_and_depth(&mut notes);
         self.finish_pace(&mut notes)?;
         let has_depth = self.places.contains_key("iodepth");
+        self.finish_generator(&mut notes);
         self.note_sizes(&mut notes);
         std::mem::take(&mut self.replay).finish(&mut self.job, has_depth, context)?;
         self.finish_path(&mut notes);
@@ -175,7 +176,6 @@ impl Draft {
         if self.job.align_bytes.0.iter().any(Option::is_some) {
             self.job.random_map = false;
         }
-        self.job.random_map |= self.is_lfsr;
         let ZoneDraft { is_off, size_bytes, range_bytes, skip_bytes } = self.zones;
         if is_off || size_bytes == 0 {
             return Ok(());
@@ -188,6 +188,21 @@ impl Draft {
         }
         self.job.zones = Some(StridedZones { size_bytes, range_bytes, skip_bytes });
         Ok(())
+    }
+
+    /// A shift register visits each block once, with a map and without.
+    fn finish_generator(&mut self, notes: &mut Notes) {
+        if !self.is_lfsr {
+            return;
+        }
+        self.job.random_map = true;
+        let sizes = self.job.mix.directions().iter().flat_map(|&d| &self.job.sizes[d]);
+        let sizes: BTreeSet<u64> = sizes.map(|size| size.bytes).collect();
+        if sizes.len() > 1 || self.job.align_bytes.0.iter().any(Option::is_some) {
+            let reason = "each block is requested once; with blocks of several sizes or aligned \
+                          ones fio 3.33 ends such a job early, some without a request";
+            notes.push(("random_generator", reason.to_owned()));
+        }
     }
 
     fn finish_time_and_depth(&mut self, notes: &mut Notes) {

@@ -126,7 +126,7 @@ fn mix_of(replay: &Replay) -> Mix {
 
 /// Options that have no effect on a trace, as under fio 3.33.
 pub(super) const INEFFECTIVE: [&str; 9] = [
-    "rate", "rate_iops", "io_size", "number_ios", "loops", "fsync", "fdatasync", "end_fsync",
+    "rate", "rate_iops", "rate_process", "io_size", "number_ios", "loops", "fsync", "fdatasync",
     "flow",
 ];
 
@@ -135,7 +135,7 @@ pub(super) fn drop_ineffective(job: &mut Section) {
     (job.rate_bytes_per_s, job.rate_ios_per_s) = Default::default();
     (job.arrivals, job.loops) = (Arrivals::default(), 1);
     (job.io_bytes, job.io_percent, job.number_ios) = (None, None, None);
-    (job.fsync, job.fdatasync, job.final_flush, job.flow) = (0, 0, false, None);
+    (job.fsync, job.fdatasync, job.flow) = (0, 0, None);
 }
 
 fn pace(

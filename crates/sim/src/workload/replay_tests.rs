@@ -187,7 +187,6 @@ fn buffered_writes_of_a_trace_are_noted() {
     assert_eq!(notes("direct=0").len(), notes("").len() + 1);
 }
 
-/// A clone of the flow would wait for a replay, which keeps the times of its trace.
 /// fio 3.33 replays a log of 8 reads in full with each of these.
 #[test]
 fn options_without_effect_on_a_replay_are_noted() {
@@ -201,6 +200,15 @@ fn options_without_effect_on_a_replay_are_noted() {
     }
 }
 
+/// fio 3.33 flushes once after a log of 4 writes with `end_fsync`, by its system calls.
+#[test]
+fn a_replay_is_flushed_at_its_end() {
+    let job = msr("flushed").job("end_fsync=1").unwrap();
+    assert!(job.sections[0].final_flush);
+    assert!(job.notes.iter().all(|note| note.option != "end_fsync"));
+}
+
+/// A clone of the flow would wait for a replay, which keeps the times of its trace.
 #[test]
 fn a_replay_is_in_no_flow() {
     let mut job = msr("flow").job("[b]\nflow=2\n[c]\nflow=1").unwrap();

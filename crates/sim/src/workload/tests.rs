@@ -148,6 +148,12 @@ fn a_shift_register_visits_each_block_once_without_a_map() {
     let mut offsets: Vec<u64> = issues.iter().map(|issue| issue.offset / (4 * KIB)).collect();
     offsets.sort_unstable();
     assert_eq!(offsets, (0..1024).collect::<Vec<u64>>());
+    // With several sizes fio 3.33 ends early, some jobs without a request.
+    let notes = |sizes: &str| {
+        let text = format!("[a]\nrw=randrw\nsize=4m\n{sizes}\nrandom_generator=lfsr");
+        JobFile::parse(&text, "a.fio", &JobContext::empty()).unwrap().notes.len()
+    };
+    assert_eq!(notes("bs=4k,16k"), notes("bs=4k") + 1);
 }
 
 #[test]

@@ -392,7 +392,9 @@ pub(super) fn check_listed(tree: &mut Tree) {
     for (name, array) in &tree.md {
         let in_use = array.devices.iter().filter(|(_, it)| it.state.starts_with("in_sync"));
         let disks = in_use.map(|(device, _)| disk_of(device)).filter(|disk| is_disk_name(disk));
-        let disks: BTreeSet<&str> = disks.filter(|disk| !disk.starts_with("dm-")).collect();
+        let is_listed_as_disk =
+            |disk: &&str| !["dm-", "loop"].iter().any(|it| disk.starts_with(it));
+        let disks: BTreeSet<&str> = disks.filter(is_listed_as_disk).collect();
         let missing = disks.iter().filter(|disk| !tree.listed.contains(**disk));
         let missing: Vec<&str> = missing.copied().collect();
         // A shorter listing is of some disks.
@@ -408,7 +410,7 @@ pub(super) fn check_listed(tree: &mut Tree) {
 }
 
 /// Devices with a flag in one of two parts that say the states of members, and the flag in each.
-fn different_flags(one: &MdArray, other: &MdArray) -> Vec<(String, String, String)> {
+fn flags_of_both(one: &MdArray, other: &MdArray) -> Vec<(String, String, String)> {
     if one.up.is_none() || other.up.is_none() {
         return Vec::new();
     }
@@ -460,7 +462,7 @@ fn add(tree: &mut Tree, name: &str, mut array: MdArray) {
     if !within(&own, &other) && !within(&other, &own) {
         differ("list of members", own.join(", "), other.join(", "));
     }
-    for (device, own, other) in different_flags(before, &array) {
+    for (device, own, other) in flags_of_both(before, &array) {
         differ(&format!("state of {device}"), own, other);
     }
     before.member_kib = before.member_kib.or(array.member_kib);

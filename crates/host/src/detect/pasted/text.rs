@@ -212,7 +212,7 @@ pub(super) fn disk_of(name: &str) -> &str {
             return disk;
         }
     }
-    match ["sd", "vd", "hd", "xvd"].iter().any(|it| front.starts_with(it)) {
+    match ["sd", "vd", "hd", "xvd", "dasd"].iter().any(|it| front.starts_with(it)) {
         true if !front.contains('-') => front,
         _ => name,
     }
