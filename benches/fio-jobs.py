@@ -6,8 +6,8 @@
 
 Prints a line for each file of the folder and of those in it: whether fio parses it and
 `mirrorball check` accepts it, and the requests and bytes of both; then the totals. A job that fio
-parses counts unless it does no block I/O, needs a second host, or needs a zoned device. Variables
-that are not set get a value that fits their option, from VALUES.
+parses counts unless it does no block I/O, needs a second host, a zoned device, or a trace that is
+not there. Variables that are not set get a value that fits their option, from VALUES.
 
 Both run a copy without engine, files and rates, which ends by its size: without limits of time, and
 with sizes of SIZE_MAX at most, or a few blocks, and few clones and loops. fio's copy lacks options
@@ -18,9 +18,9 @@ widened in a simulation, which `check` notes: their bytes differ.
 
 The addresses of each section and kind, writes and discards included, are those of the first clone:
 fio's log and the example `requests`. The sets of addresses and lengths must be equal. If they are
-not and addresses are drawn, the distributions are compared: that of the addresses, or that of the
-shares of the most frequent ones, whose place is drawn; they must differ by no more than two samples
-of one distribution do once in 10,000 times.
+not and addresses are drawn, two distributions are compared: that of the addresses, unless the place
+of the most frequent one is drawn, too, and that of the shares of the most frequent ones; they must
+differ by no more than two samples of one distribution do once in 10,000 times.
 
 Of sections with a rate or pauses the requests per second are compared, without the other sections,
 each for TIMED_S, on an array that takes no time.
@@ -85,6 +85,7 @@ DEPTH = re.compile(r"^\s*iodepth\w*\s*=.*$", re.M)
 BLOCK = re.compile(r"^\s*(?:bs|blocksize|bsrange|blocksize_range|bssplit)\s*=(.*)$", re.M)
 AMOUNT = re.compile(r"(\d+)([kmg]?)", re.I)
 RANDOM_SIZES = re.compile(r"^\s*(bssplit|bsrange|blocksize_range)\s*=|^\s*(bs|blocksize)\s*=.*,", re.M)
+SKEWED = re.compile(r"^\s*random_distribution\s*=", re.M)
 DRAWN = re.compile(r"^\s*(rw|readwrite)\s*=\s*(rand\w*|rw|readwrite)", re.M)
 NO_BLOCKS = re.compile(
     r"^\s*ioengine\s*=\s*(cpuio|exec|net|netsplice|rdma|librpma\w*|ftruncate|file\w+|dir\w+|falloc|"
@@ -154,6 +155,12 @@ def of_mirrorball(binary, array, text, folder, env, seeds=1):
     return [totals(cell["sections"], "ios", "bytes") for cell in cells] or done.stderr.split("\n")[0]
 
 
+def widened(offset, length):
+    """A request of whole sectors of 4 KiB."""
+    start = offset & ~4095
+    return start, (offset + length + 4095 & ~4095) - start
+
+
 def requests_of(text, folder, env):
     """Lists of (offset, length) by section and kind: fio's and ours."""
     text = CLONES.sub(lambda it: f"{it[1]}1", DEPTH.sub("", text))
@@ -164,7 +171,7 @@ def requests_of(text, folder, env):
         for it in map(str.split, log.read_text().splitlines()):
             if len(it) >= 4 and it[-3] in ("read", "write", "trim"):
                 key = int(log.suffix[1:]), it[-3]
-                theirs.setdefault(key, []).append((int(it[-2]), int(it[-1])))
+                theirs.setdefault(key, []).append(widened(int(it[-2]), int(it[-1])))
     (folder / "job.fio").write_text(text)
     for line in run(REQUESTS, "job.fio", cwd=folder, env=env).stdout.splitlines():
         section, kind, offset, length = line.split()
@@ -203,7 +210,8 @@ def compared_addresses(text, folder, env):
             differ += [f"{key[0]} {key[1]}"] * (abs(len(mine) - len(its)) > 3)
         elif sorted(mine) != sorted(its):
             mine, its = [it[0] for it in mine], [it[0] for it in its]
-            near = min(distance(mine, its), distance(ranks(mine), ranks(its))) < KOLMOGOROV
+            near = distance(ranks(mine), ranks(its)) < KOLMOGOROV
+            near &= bool(SKEWED.search(text)) or distance(mine, its) < KOLMOGOROV
             differ += [f"{key[0]} {key[1]}"] * (not DRAWN.search(text) or not near)
     return ", ".join(differ)
 
@@ -327,7 +335,8 @@ def main():
             what += times
             if is_timely is not None:
                 count("times: " + ("alike" if is_timely else "differ"))
-        counts_for = parses and not NO_BLOCKS.search(text)
+        lacks_trace = "cannot read the trace" in checked.stderr
+        counts_for = parses and not lacks_trace and not NO_BLOCKS.search(text)
         count(("fio parses" if parses else "fio refuses") + (", we accept" if accepts else ", we refuse"))
         if counts_for:
             count("block I/O: " + ("accepted" if accepts else "refused"))
