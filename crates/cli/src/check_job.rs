@@ -66,7 +66,13 @@ fn job_line(job: &Section) -> String {
         Mix::Only(Direction::Write) => "writes".to_owned(),
         Mix::Only(Direction::Trim) => "trims".to_owned(),
         Mix::TrimWrite => "trims and writes".to_owned(),
-        Mix::ReadWrite { read_percent } => format!("reads ({read_percent} %) and writes"),
+        Mix::ReadWrite { read_percent } => match job.mix.directions() {
+            [reads, writes] if sizes_of(job, *reads) != sizes_of(job, *writes) => {
+                let reads = sizes_of(job, *reads);
+                format!("reads of {reads} ({read_percent} %) and writes")
+            }
+            _ => format!("reads ({read_percent} %) and writes"),
+        },
     };
     let target = match &job.target {
         JobTarget::Files(_) => "file",
@@ -97,7 +103,7 @@ fn job_line(job: &Section) -> String {
     format!(
         "{access} {mix} of {} over {region}{offset}, {} in flight{clones}{}{}{}{cache}{until}\
          {ramp}{end}",
-        sizes(job),
+        sizes_of(job, *job.mix.directions().last().expect("a job has a direction")),
         job.depth,
         rates(job),
         pauses(job),
@@ -108,8 +114,8 @@ fn job_line(job: &Section) -> String {
 /// Sizes beyond this number are given as a range.
 const SIZES_MAX: usize = 6;
 
-fn sizes(job: &Section) -> String {
-    let sizes = &job.sizes[job.mix.directions()[0]];
+fn sizes_of(job: &Section, direction: Direction) -> String {
+    let sizes = &job.sizes[direction];
     let text: Vec<String> = sizes.iter().map(|share| size(share.bytes)).collect();
     match &text[..] {
         [first, .., last] if text.len() > SIZES_MAX => format!("{first} to {last}"),

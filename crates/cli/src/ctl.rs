@@ -311,7 +311,10 @@ fn act(args: &Args, control: &Path) -> Result<Ending, Failure> {
         }
         CtlAction::Policy { name: Some(name), keep } => {
             let before: String = ask(control, &ControlRequest::Policy)?;
-            let kept = if *keep { ", which is recorded for later starts" } else { "" };
+            let kept = match keep {
+                true => ", which is recorded for later starts",
+                false => "\nuntil the service stops; `--keep` keeps it for later starts",
+            };
             let request = set_policy(name, *keep)?;
             let before = short_policy_name(&before);
             let changed = |now: &String| match short_policy_name(now) {

@@ -11,6 +11,7 @@ mod filesystems;
 mod md;
 mod md_array;
 mod md_files;
+mod md_parts;
 mod paths;
 mod pools;
 mod printed;

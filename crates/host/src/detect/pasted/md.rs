@@ -2,6 +2,7 @@
 
 use super::super::sysroot::base_name;
 use super::md_array::{MdArray, MdDevice};
+use super::md_parts::add;
 use super::text::{command, disk_of, is_disk_name, number_in, size_of};
 use super::tree::Tree;
 use std::collections::{BTreeMap, BTreeSet};
@@ -407,87 +408,4 @@ pub(super) fn check_listed(tree: &mut Tree) {
         }
     }
     notes.into_iter().for_each(|note| tree.note(note));
-}
-
-/// Devices with a flag in one of two parts that say the states of members, and the flag in each.
-fn flags_of_both(one: &MdArray, other: &MdArray) -> Vec<(String, String, String)> {
-    if one.up.is_none() || other.up.is_none() {
-        return Vec::new();
-    }
-    let mut found = Vec::new();
-    for (device, first) in &one.devices {
-        let Some(second) = other.devices.get(device) else { continue };
-        for flag in ["write_mostly", "faulty"] {
-            let shown = |it: &MdDevice| match it.state.contains(flag) {
-                true => flag.to_owned(),
-                false => format!("not {flag}"),
-            };
-            found.push((device.clone(), shown(first), shown(second)));
-        }
-    }
-    found
-}
-
-/// Adds an array, or what a second part of the text says of it.
-fn add(tree: &mut Tree, name: &str, mut array: MdArray) {
-    let devices = std::mem::take(&mut array.devices).into_iter();
-    array.devices = devices.map(|(name, it)| (tree.kernel_name(&name), it)).collect();
-    let members = |array: &MdArray| -> Vec<String> { array.devices.keys().cloned().collect() };
-    let same = tree.md.iter().find(|(other, it)| {
-        *other == name || (!it.devices.is_empty() && members(it) == members(&array))
-    });
-    let Some(name_before) = same.map(|(other, _)| other.clone()) else {
-        tree.md.insert(name.to_owned(), array);
-        return;
-    };
-    let Some(before) = tree.md.get_mut(&name_before) else { return };
-    let mut contradictions = Vec::new();
-    let mut differ = |what: &str, a: String, b: String| {
-        if a != b && !a.is_empty() && !b.is_empty() && a != "0" && b != "0" {
-            contradictions.push(format!(
-                "the text contradicts itself: the {what} of {name_before} is {a} in one part and \
-                 {b} in another; the first is taken"
-            ));
-        }
-    };
-    differ("level", before.level.clone(), array.level.clone());
-    differ("number of members", before.slots.to_string(), array.slots.to_string());
-    // A spare or a device that was removed need not be in both.
-    let active = |array: &MdArray| -> Vec<String> {
-        let active = array.devices.iter().filter(|(_, it)| it.slot.is_some());
-        active.map(|(name, _)| name.clone()).collect()
-    };
-    let (own, other) = (active(before), active(&array));
-    let within = |a: &[String], b: &[String]| a.iter().all(|name| b.contains(name));
-    if !within(&own, &other) && !within(&other, &own) {
-        differ("list of members", own.join(", "), other.join(", "));
-    }
-    for (device, own, other) in flags_of_both(before, &array) {
-        differ(&format!("state of {device}"), own, other);
-    }
-    before.member_kib = before.member_kib.or(array.member_kib);
-    before.size_kib = before.size_kib.or(array.size_kib);
-    before.layout = before.layout.or(array.layout);
-    before.chunk_bytes = before.chunk_bytes.or(array.chunk_bytes);
-    before.action = before.action.or(array.action);
-    before.progress = before.progress.or(array.progress);
-    before.kib_per_s = before.kib_per_s.or(array.kib_per_s);
-    before.uuid = before.uuid.take().or(array.uuid);
-    before.up = before.up.or(array.up);
-    if before.slots == 0 {
-        before.slots = array.slots;
-    }
-    if before.level.is_empty() {
-        before.level = array.level;
-    }
-    if before.devices.is_empty() {
-        before.devices = array.devices;
-    } else {
-        for (device, other) in array.devices {
-            if let Some(own) = before.devices.get_mut(&device) {
-                own.offset = own.offset.or(other.offset);
-            }
-        }
-    }
-    contradictions.into_iter().for_each(|note| tree.note(note));
 }

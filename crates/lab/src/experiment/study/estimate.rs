@@ -9,7 +9,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Estimate {
-    /// The figure: a mean for rates, read off the merged bins for latencies.
+    /// A mean for rates; for latencies read off the merged bins, or a harmonic mean if it ranks.
     pub value: f64,
     /// Lower end of the interval; none with a single repeat.
     pub low: Option<f64>,
