@@ -195,7 +195,8 @@ impl DetectedArray {
     pub fn recovered_bytes(&self, member: &DetectedMember) -> u64 {
         let recovers = matches!(self.condition.activity.as_deref(), Some("recover" | "resilver"));
         let percent = self.condition.progress_percent.filter(|_| recovers && member.is_rebuilding);
-        let size = member.filled_bytes().or(member.size_bytes);
+        let disk_bytes = member.disk.as_ref().and_then(|disk| disk.size_bytes);
+        let size = member.filled_bytes().or(member.size_bytes).or(disk_bytes);
         let (Some(percent), Some(size)) = (percent, size) else { return 0 };
         // Progress has one digit after the point.
         let per_mille = (percent * 10.0).round() as u64;
