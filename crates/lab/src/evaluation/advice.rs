@@ -159,8 +159,8 @@ impl Advice {
             served.push(now);
             // Those with an export to pay for are no rivals of the others before it is paid.
             let bests = [served, others].map(|specs| {
-                let best = choice.least_of_tied(choice.best_of(&specs)?, &specs)?;
-                Some(choice.advised(best)).filter(|it| choice.is_worth(it, least))
+                let best = choice.advised(choice.best_of(&specs)?);
+                Some(best).filter(|it| choice.is_worth(it, least))
             });
             let net = |it: &AdvisedPolicy| {
                 let tie = if it.served { 1.0 - TIE } else { 1.0 };
@@ -313,9 +313,29 @@ struct Chooser<'a> {
 }
 
 impl Chooser<'_> {
-    /// The best of `specs` by the rules of the verdict, and its gain over what is in force.
+    /// The best of `specs` by the rules of the verdict, and its gain over what is in force. Of
+    /// those within [`TIE`] of it, the one that takes the least of the user; of several that with
+    /// the fewest reads that were not needed, then the first: who leads a tie is chance.
     fn best_of(&self, specs: &[&str]) -> Option<Gaining> {
-        best(self.study, specs, self.in_force.spec)
+        let now = self.in_force.spec;
+        let leader = best(self.study, specs, now)?;
+        if leader.0 == now {
+            return Some(leader);
+        }
+        let mean = |policy: &str| {
+            let mut rows = self.study.matrix.rows.iter();
+            rows.find(|row| row.policy == policy).map_or(0.0, |row| row.geometric_mean)
+        };
+        let extra_reads = |policy: &str| {
+            let rows = self.study.jobs.iter().flat_map(|job| &job.rows);
+            let own = rows.filter(|row| row.policy == policy);
+            // Thousandths: noise does not decide.
+            (own.map(|row| row.extra_per_read).fold(0.0, f64::max) * 1e3).round() as u64
+        };
+        let least = mean(&leader.0) * (1.0 - TIE);
+        let tied = specs.iter().filter(|it| mean(it) >= least && mean(it) > 0.0);
+        let named = tied.min_by_key(|it| (self.need(it), extra_reads(it)))?;
+        if *named == leader.0 { Some(leader) } else { best(self.study, &[named, now], now) }
     }
 
     /// What it takes to have a policy.
@@ -338,26 +358,6 @@ impl Chooser<'_> {
         let is_new_volume = self.need(&policy.spec) == Need::NewVolume;
         let least = if is_new_volume { least * WORTH_A_NEW_VOLUME } else { least };
         policy.factor.is_none_or(|factor| factor > least * worthwhile(policy.spread))
-    }
-
-    /// Of the leader and those of `specs` within [`TIE`] of it, the one that takes the least of the
-    /// user; of several that with the fewest reads that were not needed, then the leader. `leader`
-    /// has a gain over what is in force, and so has the result.
-    fn least_of_tied(&self, leader: Gaining, specs: &[&str]) -> Option<Gaining> {
-        let mean = |policy: &str| {
-            let mut rows = self.study.matrix.rows.iter();
-            rows.find(|row| row.policy == policy).map_or(0.0, |row| row.geometric_mean)
-        };
-        let extra_reads = |policy: &str| {
-            let rows = self.study.jobs.iter().flat_map(|job| &job.rows);
-            let own = rows.filter(|row| row.policy == policy);
-            // Thousandths: noise does not decide.
-            (own.map(|row| row.extra_per_read).fold(0.0, f64::max) * 1e3).round() as u64
-        };
-        let least = mean(&leader.0) * (1.0 - TIE);
-        let tied = specs.iter().filter(|it| mean(it) >= least && mean(it) > 0.0);
-        let named = tied.min_by_key(|it| (self.need(it), extra_reads(it), **it != leader.0))?;
-        if *named == leader.0 { Some(leader) } else { self.best_of(&[named, self.in_force.spec]) }
     }
 
     fn advised(&self, (spec, factor): Gaining) -> AdvisedPolicy {
