@@ -108,14 +108,17 @@ fn replacement(
         };
         let command = |member: &&MemberSpec| {
             let command = state_command(template, array, Some(member));
+            let command = match failed.len() {
+                1 => command,
+                _ => command.replace("/dev/NEW", &format!("/dev/NEW-{}", member.devid)),
+            };
             match is_marked(member) {
                 true => command.replace(" --add ", " --add --write-mostly "),
                 false => command,
             }
         };
         let commands = failed.iter().map(command);
-        let mut commands: Vec<String> = commands.map(|command| format!("`{command}`")).collect();
-        commands.dedup();
+        let commands: Vec<String> = commands.map(|command| format!("`{command}`")).collect();
         text += &format!(": {}", commands.join(", "));
     }
     let copies = array.chunk_map().map_or(0, |map| map.copies());

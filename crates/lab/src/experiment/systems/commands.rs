@@ -5,7 +5,7 @@
 //! command. `{previous}` is what is in force as the system writes it, `{previous.1}` to
 //! `{previous.9}` are the parameters of its policy.
 
-use super::{Availability, NumberSetting, Setting, System};
+use super::{Availability, NumberSetting, Offer, Setting, System};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::units::parse_bytes;
 use mirrorball_disk::array_file::{ArraySpec, MemberSpec};
@@ -122,13 +122,19 @@ impl Setting {
             true => fill(template, &marked),
             false => Vec::new(),
         };
+        // A flag that is taken back is seen, and lasts, as one that is set.
+        let is_of_flag =
+            |it: &&Offer| it.modifier.as_deref() == Some(FLAG) && it.policy == self.offer.policy;
+        let of_flag = system.offers.iter().find(is_of_flag);
+        let only_takes_back = adds_up && !marked.is_empty() && self.offer.set.is_none();
+        let says = of_flag.filter(|_| only_takes_back).unwrap_or(self.offer);
         let added: Vec<&MemberSpec> = all.iter().copied().filter(|it| is_new(it)).collect();
         let set: Vec<&MemberSpec> = own.iter().copied().filter(|it| !is_new(it)).collect();
         let mut commands = Commands {
             set: [of_system(&system.reset), fill(&self.offer.set, &set)].concat(),
             add: if added.is_empty() { Vec::new() } else { fill(&self.offer.add, &added) },
-            check: fill(&self.offer.check, &all).pop(),
-            persist: fill(&self.offer.persist, &all).pop(),
+            check: fill(&says.check, &all).pop(),
+            persist: fill(&says.persist, &all).pop(),
             undo: [fill(&self.offer.undo, &own), of_system(&system.restore)].concat(),
             placeholders: Vec::new(),
         };

@@ -234,6 +234,8 @@ fn settings_that_add_up_are_reset_first_and_restored_last() {
     assert_eq!(other.undo, [clear("sda1"), mark("sdb1")]);
     let none = commands("md", &array, "md/raid1+write-mostly:1", "md/raid1");
     assert_eq!((none.set, none.undo), (vec![clear("sda1")], vec![mark("sda1")]));
+    assert!(none.check.unwrap().starts_with("cat /proc/mdstat"), "the flag is shown there");
+    assert!(none.persist.unwrap().starts_with("persists"), "a flag that is taken back stays so");
     let same = commands("md", &array, "md/raid1+write-mostly:1", "md/raid1+write-mostly:1");
     assert_eq!(same.set, [mark("sda1")]);
 
