@@ -201,11 +201,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let shown = folder.display();
     let summaries = match ending {
         run::Ending::Complete(summaries) => summaries,
-        run::Ending::Interrupted { done, all } => {
-            screen::say(format_args!("interrupted: {done} of {all} cells are saved in {shown}"));
-            screen::say("  run the same command again to continue");
-            return Ok(Ending::Interrupted);
-        }
+        run::Ending::Interrupted { .. } => return Ok(Ending::Interrupted),
     };
     let mut study = Study::new(plan, summaries, criteria);
     let format = FORMATS.iter().find(|format| format.name == args.format);

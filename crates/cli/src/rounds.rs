@@ -44,7 +44,13 @@ impl Rounds<'_> {
             simulated += counts.run;
             let is_last = match &ending {
                 Ending::Complete(cells) => repeats == all || is_settled(&plan, cells),
-                Ending::Interrupted { .. } => true,
+                Ending::Interrupted { done, all } => {
+                    let shown = self.folder.display();
+                    let saved = format_args!("{done} of {all} cells are saved in {shown}");
+                    screen::say(format_args!("interrupted: {saved}"));
+                    screen::say("  run the same command again to continue");
+                    true
+                }
             };
             if is_last {
                 let saved = (counts.saved + counts.run).saturating_sub(simulated);

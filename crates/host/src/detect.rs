@@ -119,11 +119,20 @@ fn with_notes(sysroot: &Sysroot, mut array: DetectedArray) -> DetectedArray {
             model_of_class(false).clone_into(&mut member.model.profile);
             member.model.reason += ", and others are write-mostly";
         }
-        let note = "the text does not say what disks these are: paste the output of `lsblk -o \
-                    NAME,SIZE,ROTA,MODEL`, too";
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            array.members.iter().partition(|member| !is_unknown(member));
+        let devids: Vec<String> = unknown.iter().map(|it| it.devid.to_string()).collect();
+        let disks = match (known.len(), devids.len()) {
+            (0, _) => "what disks these are".to_owned(),
+            (_, 1) => format!("what disk devid {} is", devids[0]),
+            _ => format!("what disks the devids {} are", devids.join(", ")),
+        };
         array.add_not_known(
             "what disks these are (`lsblk -o NAME,SIZE,ROTA,MODEL` says it)",
-            note.to_owned(),
+            format!(
+                "the text does not say {disks}: paste the output of `lsblk -o \
+                 NAME,SIZE,ROTA,MODEL`, too"
+            ),
         );
     }
     if array.version.is_none() {

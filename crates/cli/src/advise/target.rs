@@ -19,6 +19,7 @@ use mirrorball_lab::evaluation::advice::state::first_steps;
 use mirrorball_lab::experiment::inputs::{builtin_job_names, load_array};
 use mirrorball_lab::experiment::systems;
 use mirrorball_trace::{TraceFile, TraceSummary};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The built-in array that is answered for where a machine has none: two disks as unequal as people
@@ -241,21 +242,22 @@ fn save_as(name: &str, ending: &str, text: &str) -> Result<PathBuf> {
     let folder = folders::results();
     folders::create(folder)?;
     let stem = file_stem(name);
+    let is_same = |path: &Path| {
+        std::fs::read_to_string(path).is_ok_and(|existing| facts(&existing) == facts(text))
+    };
     for number in 1.. {
         let suffix = if number == 1 { String::new() } else { format!("-{number}") };
         let path = folder.join(format!("{stem}{suffix}.{ending}"));
-        match std::fs::read_to_string(&path) {
-            Ok(existing) if facts(&existing) == facts(text) => return Ok(path),
-            Ok(_) => {}
-            Err(_) => {
-                let written = output_file::write(&path, text, Existing::Keep(None));
-                // Another run on the same array may just have saved it.
-                let saved = std::fs::read_to_string(&path);
-                return match saved.is_ok_and(|saved| facts(&saved) == facts(text)) {
-                    true => Ok(path),
-                    false => written.map(|()| path),
-                };
+        if !path.exists() {
+            match output_file::write_bytes(&path, text.as_bytes(), Existing::Keep(None)) {
+                Ok(()) => return Ok(path),
+                // Another run has just taken the name.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(anyhow!("cannot write {}: {error}", path.display())),
             }
+        }
+        if is_same(&path) {
+            return Ok(path);
         }
     }
     unreachable!("some number is free")
