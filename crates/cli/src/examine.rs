@@ -191,8 +191,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
 fn save(file: &Path, devices: &[ExaminedDevice]) -> anyhow::Result<()> {
     let [device] = devices else { bail!("--save saves one label\n  help: give one device") };
     let label = device.label().map_err(|error| anyhow!("`{}`: {error}", device.address))?;
-    output_file::check(file, Existing::Keep(None))?;
-    let written = write_bytes(file, &saved_label(&label.found), Existing::Keep(None));
+    output_file::check(file, Existing::Stays)?;
+    let written = write_bytes(file, &saved_label(&label.found), Existing::Stays);
     written.with_context(|| format!("cannot write {}", file.display()))
 }
 

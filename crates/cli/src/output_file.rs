@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 /// Treatment of an existing file of the same name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
+    /// It stays in any case.
+    Stays,
     /// It stays, and nothing is written. With the options that give the file another name, if
     /// there are any.
     Keep(Option<&'static str>),
@@ -63,10 +65,8 @@ pub(crate) fn check(path: &Path, existing: Existing) -> Result<()> {
              the name of a file"
         );
     }
-    if let Existing::Keep(options) = existing
-        && path.symlink_metadata().is_ok()
-    {
-        return Err(exists(path, options));
+    if existing != Existing::Replace && path.symlink_metadata().is_ok() {
+        return Err(exists(path, existing));
     }
     match folder_of(path) {
         folder if folder.is_dir() => Ok(()),
@@ -85,20 +85,23 @@ pub(crate) fn write(path: &Path, text: &str, existing: Existing) -> Result<()> {
         return screen::print(text).map_err(Failure::into_cause);
     }
     match (write_bytes(path, text.as_bytes(), existing), existing) {
-        (Err(error), Existing::Keep(options)) if error.kind() == ErrorKind::AlreadyExists => {
-            Err(exists(path, options))
-        }
+        (Err(error), _) if error.kind() == ErrorKind::AlreadyExists => Err(exists(path, existing)),
         (other, _) => other.with_context(|| format!("cannot write {}", path.display())),
     }
 }
 
-fn exists(path: &Path, options: Option<&str>) -> anyhow::Error {
+fn exists(path: &Path, existing: Existing) -> anyhow::Error {
     let path = path.display();
-    let other = match options {
-        Some(options) => format!("give another file with {options}"),
-        None => "move it, run the command in another folder".to_owned(),
+    let help = match existing {
+        Existing::Keep(Some(options)) => {
+            format!("give another file with {options}, or overwrite it with --force")
+        }
+        Existing::Keep(None) => {
+            "move it, run the command in another folder, or overwrite it with --force".to_owned()
+        }
+        Existing::Stays | Existing::Replace => "give another name, or move it first".to_owned(),
     };
-    anyhow!("{path} already exists\n  help: {other}, or overwrite it with --force")
+    anyhow!("{path} already exists\n  help: {help}")
 }
 
 /// Writes bytes to a file. Fails if the system does not let it, or the file exists and must be
@@ -134,6 +137,6 @@ pub(crate) fn give_name(
     temporary.file().sync_all()?;
     match existing {
         Existing::Replace => temporary.rename(&replaced(path, existing)),
-        Existing::Keep(_) => temporary.rename_to_new(path),
+        Existing::Stays | Existing::Keep(_) => temporary.rename_to_new(path),
     }
 }

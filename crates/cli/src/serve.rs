@@ -152,7 +152,11 @@ impl Args {
                 Some(folder) => anyhow!("{}: {error}", folder.display()),
                 None => error.into(),
             }),
-            LabelledError::Assemble(AssembleError::System(error)) => Failure::Fault(error.into()),
+            LabelledError::Assemble(
+                error @ (AssembleError::System(_)
+                | AssembleError::Device { .. }
+                | AssembleError::Attach { .. }),
+            ) => Failure::Fault(error.into()),
             error @ (LabelledError::Doubtful { lacks_member: false, .. }
             | LabelledError::ReadOnlyFeatures(_)) => Failure::NeedsUser(error.into()),
             error @ (LabelledError::Doubtful { .. }

@@ -130,10 +130,11 @@ pub enum AssembleError {
     #[error(transparent)]
     Uri(#[from] UriError),
     /// A remote member cannot be attached to.
-    #[error(
-        "cannot attach to the remote member `{uri}`: {error}\n  help: check \
-         that an NBD server with this export listens there"
-    )]
+    #[error("cannot attach to the remote member `{uri}`: {error}\n  help: {}", match error {
+        ClientError::Unfit(_) => "give an export that fits",
+        _ => "check that an NBD server with this export listens there; `serve` starts without a \
+              member that is left out if --degraded is given",
+    })]
     Attach { uri: Box<NbdUri>, error: ClientError },
     /// The file or export cannot replace the one that was open.
     #[error("`{place}` {what}")]
@@ -159,6 +160,9 @@ pub enum AssembleError {
     /// A backing file cannot be used.
     #[error(transparent)]
     Backing(#[from] BackingError),
+    /// A label or the block of a spare cannot be read or written.
+    #[error("cannot use `{device}`: {error}\n  help: check the device, or space for the file")]
+    Device { device: String, error: io::Error },
     #[error("{0}")]
     System(#[from] io::Error),
 }

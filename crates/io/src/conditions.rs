@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use state::ReportedState;
 use std::fmt;
 pub use texts::{duration_text, limit_text};
-use texts::{failed_text, progress_text, recovery_text};
+use texts::{failed_text, missing_spare_text, progress_text, recovery_text};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -102,7 +102,8 @@ pub enum Problem<'a> {
     /// Bytes that the last scrub could not compare.
     ScrubIncomplete(u64),
     /// The device of a spare was not found at the start.
-    SpareMissing,
+    /// With the devid of the member that was being copied to it.
+    SpareMissing(Option<u64>),
     /// A spare could not take the place of a member.
     SpareFailed(&'a str),
     /// The fallback of a program decides in place of the program.
@@ -217,7 +218,7 @@ impl Problem<'_> {
             Problem::ScrubIncomplete(_) => {
                 ("scrub-incomplete", Warning, "the last scrub compared everything")
             }
-            Problem::SpareMissing => ("spare-missing", Warning, "not missing any more"),
+            Problem::SpareMissing(_) => ("spare-missing", Warning, "not missing any more"),
             Problem::SpareFailed(_) => ("spare-failed", Warning, "not failed any more"),
             Problem::PolicyFault(_) => ("policy-fault", Note, "the policy that was set decides"),
         }
@@ -332,7 +333,7 @@ impl Problem<'_> {
                 "the last scrub did not compare {}, because too few members were in sync",
                 format_bytes(*bytes)
             ),
-            Problem::SpareMissing => format!("{subject} is missing"),
+            Problem::SpareMissing(copied) => missing_spare_text(subject, *copied),
             Problem::SpareFailed(error) => {
                 format!("{subject} could not take the place of a member: {error}")
             }
@@ -360,8 +361,9 @@ impl Problem<'_> {
                 "connect its device, and `ctl members rebuild {devid} --device DEVICE` copies what \
                  it missed; or `ctl members replace {devid} DEVICE` rebuilds it on another"
             ),
-            Problem::MemberDiverged => "`serve --read-only DEVICE` reads what it has; start with \
-                                        `--discard DEVICE` to give that up and rebuild it"
+            Problem::MemberDiverged => "`serve --read-only DEVICE --export ADDRESS` reads what it \
+                                        has; start with `--discard DEVICE` to give that up and \
+                                        rebuild it"
                 .to_owned(),
             Problem::MemberRemoved if is_writable => format!(
                 "`ctl members replace {devid} DEVICE` rebuilds the member on another device"
@@ -395,11 +397,8 @@ impl Problem<'_> {
             Problem::ScrubIncomplete(_) if is_writable => {
                 "when all members are in sync, `ctl scrub start`".to_owned()
             }
-            Problem::SpareMissing | Problem::SpareFailed(_) if is_writable => {
-                let name = subject.device.as_deref().unwrap_or_default();
-                let name = quoted(name.strip_prefix("UUID ").unwrap_or(name));
-                format!("`ctl members remove --spare {name}` gives it up")
-            }
+            Problem::SpareMissing(copied) if is_writable => spare_help(subject, copied.is_some()),
+            Problem::SpareFailed(_) if is_writable => spare_help(subject, false),
             Problem::PolicyFault(_) => {
                 "`ctl policy NAME` sets a policy; `ctl policy program:FILE` loads the program \
                  again"
@@ -409,6 +408,14 @@ impl Problem<'_> {
         };
         Some(text)
     }
+}
+
+/// Advice for a spare that is not there, perhaps while a member is copied to it.
+fn spare_help(subject: &ConditionSubject, is_copied_to: bool) -> String {
+    let name = subject.device.as_deref().unwrap_or_default();
+    let name = quoted(name.strip_prefix("UUID ").unwrap_or(name));
+    let again = if is_copied_to { "named at the next start, it is used again; " } else { "" };
+    format!("{again}`ctl members remove --spare {name}` gives it up")
 }
 
 /// Advice for a rebuild whose last step failed.

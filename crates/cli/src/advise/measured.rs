@@ -234,7 +234,7 @@ impl OutputFiles {
         let names = std::iter::once(stem.clone()).chain((2..).map(|it| format!("{stem}-{it}")));
         let mut all = names.map(|name| OutputFiles {
             array: folders::results().join(format!("{name}.toml")),
-            existing: Existing::Keep(None),
+            existing: Existing::Stays,
         });
         Ok(all.find(is_free).expect("some number is free"))
     }

@@ -249,7 +249,7 @@ fn save_as(name: &str, ending: &str, text: &str) -> Result<PathBuf> {
         let suffix = if number == 1 { String::new() } else { format!("-{number}") };
         let path = folder.join(format!("{stem}{suffix}.{ending}"));
         if !path.exists() {
-            match output_file::write_bytes(&path, text.as_bytes(), Existing::Keep(None)) {
+            match output_file::write_bytes(&path, text.as_bytes(), Existing::Stays) {
                 Ok(()) => return Ok(path),
                 // Another run has just taken the name.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}

@@ -45,7 +45,7 @@ impl Sampler {
         record: Option<&Path>,
     ) -> Result<Sampler, Failure> {
         let begin = |path: &Path| -> anyhow::Result<(PathBuf, File)> {
-            output_file::check(path, Existing::Keep(None))?;
+            output_file::check(path, Existing::Stays)?;
             let file =
                 File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
             Ok((path.to_owned(), file))

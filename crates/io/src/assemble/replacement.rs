@@ -50,17 +50,19 @@ impl MemberOpener {
             )));
         }
         // The label may be in a volatile cache, where an update must not rely on it.
-        open.flush()?;
+        let failed = |error| AssembleError::Device { device: name.clone(), error };
+        open.flush().map_err(failed)?;
         let read = |offset, length| open.read(offset, length);
         let found = check(request, read, || occupant(&open)).map_err(unfit)?;
         match &found {
-            Some(found) => open.make_label_durable(&found.newest)?,
-            None => clear(request, &open)?,
+            Some(found) => open.make_label_durable(&found.newest),
+            None => clear(request, &open),
         }
+        .map_err(failed)?;
         let is_recorded = request.is_copied && matches!(request.place, MemberPlace::New(..));
         let label = request.label.as_ref().filter(|_| is_recorded && matches!(open, Open::Real(_)));
         let spare = label.map(|label| write_spare(&self.platform, &open, label, has_bytes));
-        let spare = spare.transpose()?;
+        let spare = spare.transpose().map_err(failed)?;
         let source = open.restricted(*size_bytes).source();
         Ok(OpenedMember { source, found, spare, notes: Vec::new() })
     }

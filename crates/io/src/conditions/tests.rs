@@ -70,7 +70,7 @@ fn all() -> Vec<Problem<'static>> {
         Problem::RequestsFailed(FailedCounts { reads: 7, writes: 1, last_error }),
         Problem::ScrubLeftBlocks(3),
         Problem::ScrubIncomplete(4 << 20),
-        Problem::SpareMissing,
+        Problem::SpareMissing(None),
         Problem::SpareFailed("cannot be read"),
         Problem::PolicyFault("choose returned 2"),
     ]

@@ -52,6 +52,12 @@ pub(super) fn failed_text(counts: &FailedCounts) -> String {
     text
 }
 
+/// With the devid of the member that was being copied to the spare.
+pub(super) fn missing_spare_text(subject: &ConditionSubject, copied: Option<u64>) -> String {
+    let copied = copied.map(|devid| format!(", to which devid {devid} was being copied"));
+    format!("{subject} is missing{}", copied.unwrap_or_default())
+}
+
 /// A time in the unit that fits.
 pub fn duration_text(seconds: u64) -> String {
     match seconds {

@@ -96,7 +96,7 @@ impl<'a> WatchedParts<'a> {
         let listed = listed.iter().filter(|spare| !self.rebuild.is_copied_to(spare.uuid));
         findings.extend(listed.filter_map(|spare| {
             let problem = match self.spares.find(spare.uuid) {
-                None => Problem::SpareMissing,
+                None => Problem::SpareMissing(spare.replaces),
                 Some((_, SpareUse::Failed(error))) => Problem::SpareFailed(error),
                 Some((_, SpareUse::Ready | SpareUse::Opening(_))) => return None,
             };
@@ -185,10 +185,13 @@ impl<'a> WatchedParts<'a> {
         let text = match reported.about {
             About::Volume => reported.ended.to_owned(),
             About::Spare(_) => format!("{subject}: {}", reported.ended),
-            About::Member(index) => {
-                let state = reported_state(self.executor, index).name();
-                format!("{subject}: {}; it is {state} now", reported.ended)
-            }
+            About::Member(index) => match reported_state(self.executor, index) {
+                state @ (ReportedState::InSync | ReportedState::Rebuilding) => {
+                    format!("{subject}: {}; it is {} now", reported.ended, state.name())
+                }
+                // What was over did not end well.
+                state => format!("{subject}: it is {} now", state.name()),
+            },
         };
         let (name, severity) = (reported.name.to_owned(), reported.severity);
         Condition { name, severity, devid: subject.devid, text, help: None }

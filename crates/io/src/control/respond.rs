@@ -86,9 +86,7 @@ pub(super) fn respond(
             let added = spare_commands::add(&device, occupied, client.slot(), parts);
             return Some(failed(RequestErrorKind::Refused, added.err()?));
         }
-        ControlRequest::RemoveSpare { device } => {
-            text(parts.spares.remove(&device, parts.executor))
-        }
+        ControlRequest::RemoveSpare { device } => text(spare_commands::remove(&device, parts)),
         ControlRequest::Scrub { action, repair, from, rate_bytes_per_s } => {
             let request = ScrubRequest { repairs: repair, from, rate: rate_bytes_per_s };
             scrub(control, action, request, parts)

@@ -22,6 +22,19 @@ pub(super) fn add(
     parts.spares.add((address, occupied), client, parts.executor)
 }
 
+/// Gives up a spare, or a device that a member is copied to.
+pub(super) fn remove(device: &str, parts: &mut ServiceParts<'_>) -> Result<String, String> {
+    match parts.rebuild.end_copy_to(device, parts.executor) {
+        None => parts.spares.remove(device, parts.executor),
+        Some((devid, uuid)) => {
+            if let Some(uuid) = uuid {
+                parts.spares.remove(&uuid.to_string(), parts.executor)?;
+            }
+            Ok(format!("devid {devid} is not copied to `{device}` any more, and stays in use"))
+        }
+    }
+}
+
 pub(super) fn report(spares: &Spares, rebuild: &Rebuild, executor: &Executor) -> Vec<SpareReport> {
     let listed = executor.records().map(StoreGate::spares).unwrap_or_default();
     let report = |spare: &LabelledSpare| {

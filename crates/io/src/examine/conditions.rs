@@ -35,7 +35,10 @@ pub fn label_conditions(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> 
             .any(|block| block.volume == newest.array.uuid && block.uuid == spare.uuid)
     };
     let spares = newest.spares.iter().filter(|spare| !is_found(spare)).map(|spare| {
-        describe(Problem::SpareMissing, ConditionSubject::spare(format!("UUID {}", spare.uuid)))
+        describe(
+            Problem::SpareMissing(spare.replaces),
+            ConditionSubject::spare(format!("UUID {}", spare.uuid)),
+        )
     });
     let fault = newest.program.as_ref().filter(|program| program.has_faulted).map(|program| {
         let fault = format!("{} was ended by a fault", program.reference);

@@ -217,6 +217,11 @@ impl RealMember {
         let place = (path, options.report_wait);
         let plain = when_released(Errno::BUSY, place, || open(path, flags, Mode::empty()));
         let plain = plain.map_err(in_use)?;
+        let attribute = |name| device.and_then(|device| attribute(device, name));
+        // Linux opens a read-only block device for writing, and refuses the writes.
+        if options.access == MemberAccess::ReadWrite && attribute("ro") == Some(1) {
+            return Err(system(Errno::ROFS));
+        }
         if device.is_some()
             && options.access == MemberAccess::ReadWrite
             && options.occupied == Occupied::Refuse
@@ -232,7 +237,6 @@ impl RealMember {
             Caching::Direct => open_direct(path, &plain, access),
             Caching::Buffered => None,
         };
-        let attribute = |name| device.and_then(|device| attribute(device, name));
         let (fd, block_bytes, direct) = match direct {
             Some((fd, block_bytes)) => (fd, block_bytes, true),
             None => (plain, mirrorball_core::units::BLOCK_BYTES, false),

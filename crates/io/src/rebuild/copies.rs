@@ -9,6 +9,7 @@
 
 use super::refusals::refuse_needed;
 use super::{Rebuild, RebuildError, RebuildOpened};
+use crate::device_address::DeviceAddress;
 use crate::executor::Executor;
 use crate::member::Source;
 use crate::reopen::{MemberPlace, OpenedMember};
@@ -160,6 +161,32 @@ impl Rebuild {
         let reopener = self.reopener.as_mut().expect("its successor was opened");
         reopener.on_attached(member, place.clone());
         self.replaced.push(RebuildOpened { devid, place, is_copied: false, notes: Vec::new() });
+    }
+
+    /// Ends the copy of a member to a device, which is named by its path or UUID; returns the
+    /// devid of the member, which stays as it is, and the UUID.
+    pub fn end_copy_to(
+        &mut self,
+        name: &str,
+        executor: &mut Executor,
+    ) -> Option<(u64, Option<Uuid>)> {
+        let address = DeviceAddress::parse(name).ok();
+        let uuid = |copy: &MemberCopy| match copy.place {
+            MemberPlace::Spare(_, uuid) => Some(uuid),
+            _ => None,
+        };
+        let is_named = |copy: &MemberCopy| {
+            let device = copy.place.new_device().zip(address.as_ref());
+            let is_uuid = uuid(copy).is_some_and(|uuid| uuid.to_string() == name);
+            copy.error.is_none() && (is_uuid || device.is_some_and(|(own, it)| own.is_same(it)))
+        };
+        let at = self.copies.iter().position(is_named)?;
+        let copy = self.copies.remove(at);
+        let (member, uuid) = (copy.member, uuid(&copy));
+        self.stalled.retain(|stalled| stalled.member != member);
+        executor.drop_successor(member);
+        let volume = executor.volume().expect("its member was copied");
+        Some((volume.members()[member].config.devid, uuid))
     }
 
     /// True if a member is copied to this device.

@@ -58,7 +58,8 @@ pub enum RebuildError {
     /// It is being replaced.
     #[error(
         "the member with devid {devid} is being copied to `{device}`, which takes its place then\n\
-         \x20 help: `ctl status` shows how far that is"
+         \x20 help: `ctl status` shows how far that is; `ctl members remove --spare {device}` ends \
+         the copy"
     )]
     Copying { devid: u64, device: String },
     /// It works, and may have the only copy of some data.

@@ -13,7 +13,8 @@ pub enum LabelledError {
     /// No device has a label.
     #[error(
         "`{device}` has no label{contents}\n  help: give members of a volume; if their labels were \
-         overwritten, `mirrorball create --restore FILE` writes one back that was saved; \
+         overwritten, `mirrorball create --restore FILE {device}` writes one back that was \
+         saved; \
          `mirrorball create` makes a new volume and destroys what devices contain"
     )]
     NoLabel {

@@ -66,7 +66,9 @@ pub(super) fn rows(
             continue;
         }
         if let (MemberAccess::ReadWrite, Ok(newest)) = (access, devices[index].label()) {
-            open.make_label_durable(newest).map_err(AssembleError::from)?;
+            let device = || devices[index].address.to_string();
+            open.make_label_durable(newest)
+                .map_err(|error| AssembleError::Device { device: device(), error })?;
         }
         rows.push(Some(open.restricted(needed_bytes)));
     }

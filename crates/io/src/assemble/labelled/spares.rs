@@ -31,9 +31,11 @@ pub(super) fn spares_of(
         }
     }
     let is_missing = |listed: &&LabelledSpare| !spares.iter().any(|it| it.uuid == listed.uuid);
-    for LabelledSpare { uuid, .. } in newest.spares.iter().filter(is_missing) {
+    for LabelledSpare { uuid, replaces, .. } in newest.spares.iter().filter(is_missing) {
         let subject = ConditionSubject::spare(format!("UUID {uuid}"));
-        notes.push(Problem::SpareMissing.describe(&subject, Situation::SERVED).to_string());
+        notes.push(
+            Problem::SpareMissing(*replaces).describe(&subject, Situation::SERVED).to_string(),
+        );
     }
     spares
 }
