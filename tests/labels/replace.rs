@@ -256,19 +256,18 @@ fn a_replacement_can_be_ended_and_is_not_taken_for_a_spare() {
     let folder = created(2);
     image(&folder, "new.img", SIZE_BYTES);
     let service = serve(&folder, &["a.img", "b.img"]);
-    folder.ctl(&["members", "replace", "1", "new.img", "--rate", "1M"]);
-    service.stop("-KILL");
-    let service = serve(&folder, &["a.img", "b.img"]);
-    let missing = "is missing, to which devid 1 was being copied";
-    assert!(has_line(&service, missing), "{:?}", service.lines);
-    service.terminate();
-
-    let service = serve(&folder, &["a.img", "b.img", "new.img"]);
-    wait_until("the copy", || folder.ctl(&["status"]).contains("a.img) is being copied to "));
+    let replace = ["members", "replace", "1", "new.img", "--rate", "1M"];
+    folder.ctl(&replace);
     let ended = folder.ctl(&["members", "remove", "--spare", "new.img"]);
     assert!(ended.contains("new.img` any more, and stays in use"), "{ended}");
     let status = folder.ctl(&["status"]);
     assert!(!status.contains("is being copied to") && !status.contains("spare"), "{status}");
+
+    folder.ctl(&[&replace[..], &["--occupied"]].concat());
+    service.stop("-KILL");
+    let service = serve(&folder, &["a.img", "b.img"]);
+    let missing = "is missing, to which devid 1 was being copied";
+    assert!(has_line(&service, missing), "{:?}", service.lines);
     service.terminate();
 }
 
