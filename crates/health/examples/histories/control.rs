@@ -124,6 +124,7 @@ fn run(drawn: &Drawn, seed: u64, arm: Arm, length_s: u64) -> ArmResult {
     if let Arm::Static(set) = arm {
         world.avoid(&settings(count)[set].avoids, false);
     }
+    world.take_waits_ns();
     let mut before = vec![DiskCounters::default(); count];
     let (mut healthy_ns, mut faulty_ns) = (Vec::new(), Vec::new());
     let (mut changes, mut reaction_s) = (0, None);

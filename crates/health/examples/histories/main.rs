@@ -9,6 +9,7 @@
 mod control;
 mod days;
 mod faults;
+mod history;
 mod rules;
 mod watching;
 mod world;

@@ -8,13 +8,15 @@
 use mirrorball_core::io::Op;
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::rng::Rng;
+use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::fault::{Fault, FaultWindow};
 use mirrorball_disk::model::DiskIo;
 use mirrorball_disk::model_array::ModelArray;
 use mirrorball_health::counters::DiskCounters;
 use mirrorball_health::service::DiskKind;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 pub(crate) const SECOND: Nanos = Nanos::from_secs(1);
 const DISK_BYTES: u64 = 100_000_000_000;
@@ -77,6 +79,11 @@ pub(crate) enum Balance {
     MostlyFirst,
 }
 
+mirrorball_core::slab_key! {
+    /// Names an I/O in flight; its slot is the tag that the model sees.
+    struct FlyingKey;
+}
+
 /// An I/O in flight: where, what, since when, and its stream.
 #[derive(Clone, Copy)]
 struct Flying {
@@ -96,10 +103,10 @@ enum Source {
 }
 
 /// An event that no model knows.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     /// The end of a delayed I/O.
-    Complete(usize, u64),
+    Complete(usize, FlyingKey),
     /// The next I/O of a loop.
     Continue(usize, u64),
 }
@@ -119,12 +126,13 @@ pub(crate) struct World {
     array: ModelArray,
     rng: Rng,
     pub(crate) now: Nanos,
-    flying: BTreeMap<(u16, u64), Flying>,
+    flying: Slab<FlyingKey, Flying>,
     accounts: Vec<Account>,
-    tag: u64,
     load_number: u64,
     loops_at: Vec<u64>,
-    timers: BTreeMap<(Nanos, u64), Timer>,
+    /// By time, then in the order in which they were set.
+    timers: BinaryHeap<Reverse<(Nanos, u64, Timer)>>,
+    timers_set: u64,
     pub(crate) delays: Vec<Option<Delay>>,
     /// Errors counted of each member.
     pub(crate) errors: Vec<u64>,
@@ -133,8 +141,12 @@ pub(crate) struct World {
     /// Members that are read only if no other is there.
     avoided: Vec<bool>,
     is_suspended: bool,
-    /// Waits of reads of clients since they were taken last, in nanoseconds.
-    waits_ns: Vec<u64>,
+    /// Waits of reads of clients since they were taken last, in nanoseconds, if they are.
+    waits_ns: Option<Vec<u64>>,
+    /// Members that may serve a read, kept for its space.
+    serving: Vec<usize>,
+    /// A member whose next I/O is tried again, and how long that takes.
+    pub(crate) stray_error: Option<(usize, Nanos)>,
 }
 
 pub(crate) fn chance(rng: &mut Rng, percent: u64) -> bool {
@@ -174,18 +186,20 @@ impl World {
             array,
             rng,
             now: Nanos::ZERO,
-            flying: BTreeMap::new(),
+            flying: Slab::default(),
             accounts: vec![Account::default(); count],
-            tag: 0,
             load_number: 0,
             loops_at: Vec::new(),
-            timers: BTreeMap::new(),
+            timers: BinaryHeap::new(),
+            timers_set: 0,
             delays: vec![None; count],
             errors: vec![0; count],
             standby_after: None,
             avoided: vec![false; count],
             is_suspended: false,
-            waits_ns: Vec::new(),
+            waits_ns: None,
+            serving: Vec::new(),
+            stray_error: None,
         }
     }
 
@@ -200,9 +214,9 @@ impl World {
         self.is_suspended = suspends;
     }
 
-    /// The waits of the reads of clients since the last call.
+    /// The waits of the reads of clients since the last call; none at the first.
     pub(crate) fn take_waits_ns(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.waits_ns)
+        self.waits_ns.replace(Vec::new()).unwrap_or_default()
     }
 
     /// Makes a member slower by a factor until a time.
@@ -222,13 +236,19 @@ impl World {
     }
 
     fn set_timer(&mut self, at: Nanos, timer: Timer) {
-        self.tag += 1;
-        self.timers.insert((at, self.tag), timer);
+        self.timers_set += 1;
+        self.timers.push(Reverse((at, self.timers_set, timer)));
     }
 
     /// The member that serves a read.
     fn chosen(&mut self, load: &Load) -> usize {
-        let mut serving = self.serving();
+        let all = 0..self.accounts.len();
+        let mut serving = std::mem::take(&mut self.serving);
+        serving.clear();
+        serving.extend(all.clone().filter(|&it| !self.avoided[it]));
+        if serving.is_empty() {
+            serving.extend(all);
+        }
         if serving.len() > 1 {
             serving.retain(|it| Some(*it) != load.unread);
         }
@@ -237,17 +257,13 @@ impl World {
             let least = serving.iter().map(in_flight).min();
             serving.retain(|it| Some(in_flight(it)) == least);
         }
-        match load.balance {
+        let chosen = match load.balance {
             Balance::FirstOfShortest => serving[0],
             Balance::MostlyFirst if chance(&mut self.rng, 80) => serving[0],
             _ => serving[self.rng.below(serving.len() as u64) as usize],
-        }
-    }
-
-    fn serving(&self) -> Vec<usize> {
-        let all = 0..self.accounts.len();
-        let serving: Vec<usize> = all.clone().filter(|&it| !self.avoided[it]).collect();
-        if serving.is_empty() { all.collect() } else { serving }
+        };
+        self.serving = serving;
+        chosen
     }
 
     /// Submits an I/O that came at `since`.
@@ -260,8 +276,7 @@ impl World {
         source: Source,
     ) {
         let flying = Flying { op, bytes, came: since, since: self.now, source };
-        self.tag += 1;
-        self.flying.insert((place as u16, self.tag), flying);
+        let tag = u64::from(self.flying.insert(flying).slot());
         let account = &mut self.accounts[place];
         let is_idle_for = |time| account.in_flight == 0 && self.now - account.changed_at > time;
         if self.standby_after.is_some_and(is_idle_for) {
@@ -269,13 +284,13 @@ impl World {
             self.array.add_fault(MemberIndex(place as u16), fault);
         }
         account.change(self.now, 1);
-        let io = DiskIo { tag: self.tag, op, offset, length: bytes };
+        let io = DiskIo { tag, op, offset, length: bytes };
         self.array.submit(self.now, MemberIndex(place as u16), io);
     }
 
     /// Ends an I/O of a model, now or after the delay of its member.
-    fn end(&mut self, place: usize, tag: u64, load: &Load) {
-        let flying = &self.flying[&(place as u16, tag)];
+    fn end(&mut self, place: usize, key: FlyingKey, load: &Load) {
+        let flying = self.flying.get(key);
         let mut by = Nanos::ZERO;
         if let Some(delay) = &self.delays[place] {
             let is_read = flying.op == Op::Read;
@@ -290,14 +305,18 @@ impl World {
                 self.errors[place] += 1;
             }
         }
+        if let Some((_, time)) = self.stray_error.take_if(|it| it.0 == place) {
+            by += time;
+            self.errors[place] += 1;
+        }
         match by {
-            Nanos::ZERO => self.complete(place, tag, load),
-            by => self.set_timer(self.now + by, Timer::Complete(place, tag)),
+            Nanos::ZERO => self.complete(place, key, load),
+            by => self.set_timer(self.now + by, Timer::Complete(place, key)),
         }
     }
 
-    fn complete(&mut self, place: usize, tag: u64, load: &Load) {
-        let flying = self.flying.remove(&(place as u16, tag)).expect("an I/O ends once");
+    fn complete(&mut self, place: usize, key: FlyingKey, load: &Load) {
+        let flying = self.flying.remove(key).expect("an I/O ends once");
         let account = &mut self.accounts[place];
         account.change(self.now, -1);
         let wait = (self.now - flying.since).0;
@@ -312,8 +331,10 @@ impl World {
                 account.counters.reads += 1;
                 account.counters.read_sectors += sectors;
                 account.read_ns += wait;
-                if flying.source == Source::Client {
-                    self.waits_ns.push((self.now - flying.came).0);
+                if flying.source == Source::Client
+                    && let Some(waits_ns) = &mut self.waits_ns
+                {
+                    waits_ns.push((self.now - flying.came).0);
                 }
             }
         }
@@ -384,7 +405,7 @@ impl World {
     }
 
     fn next_event(&self) -> Option<Nanos> {
-        let timer = self.timers.first_key_value().map(|((at, _), _)| *at);
+        let timer = self.timers.peek().map(|Reverse((at, ..))| *at);
         [self.array.next_event(), timer].into_iter().flatten().min()
     }
 
@@ -393,11 +414,13 @@ impl World {
             self.now = self.now.max(at);
             while let Some((member, done)) = self.array.pop_completion(at) {
                 assert_eq!(done.result, Ok(()), "slow disks give no errors");
-                self.end(usize::from(member.0), done.tag, load);
+                let key = FlyingKey::from_slot(done.tag as u32);
+                self.end(usize::from(member.0), key, load);
             }
-            while let Some(due) = self.timers.first_entry().filter(|it| it.key().0 <= at) {
-                match due.remove() {
-                    Timer::Complete(place, tag) => self.complete(place, tag, load),
+            while self.timers.peek().is_some_and(|Reverse((due, ..))| *due <= at) {
+                let Some(Reverse((.., timer))) = self.timers.pop() else { break };
+                match timer {
+                    Timer::Complete(place, key) => self.complete(place, key, load),
                     Timer::Continue(index, number) if number == self.load_number => {
                         self.go_on(index, load);
                     }
