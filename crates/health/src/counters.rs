@@ -34,21 +34,35 @@ pub struct DiskCounters {
 impl DiskCounters {
     /// The counters of the disk `name` in the text of `/proc/diskstats`.
     pub fn of(text: &str, name: &str) -> Option<DiskCounters> {
-        let line = text.lines().find(|line| line.split_whitespace().nth(2) == Some(name))?;
-        let fields: Vec<u64> =
-            line.split_whitespace().skip(3).map(|it| it.parse().unwrap_or(0)).collect();
-        let field = |number: usize| fields.get(number - 1).copied();
-        Some(DiskCounters {
-            reads: field(1)?,
-            merged_reads: field(2)?,
-            read_sectors: field(3)?,
-            read_ms: field(4)?,
-            writes: field(5)?,
-            merged_writes: field(6)?,
-            written_sectors: field(7)?,
-            write_ms: field(8)?,
-            busy_ms: field(10)?,
-            weighted_ms: field(11)?,
+        DiskCounters::all(text).find(|(other, _)| *other == name).map(|(_, counters)| counters)
+    }
+
+    /// Each disk and partition in the text of `/proc/diskstats`, by name. Lines that are cut off
+    /// are left out.
+    pub fn all(text: &str) -> impl Iterator<Item = (&str, DiskCounters)> {
+        text.lines().filter_map(|line| {
+            let mut words = line.split_ascii_whitespace().skip(2);
+            let name = words.next()?;
+            let mut fields = [0; 11];
+            for field in &mut fields {
+                *field = words.next()?.parse().unwrap_or(0);
+            }
+            let [reads, merged_reads, read_sectors, read_ms, ..] = fields;
+            let [.., writes, merged_writes, written_sectors, write_ms, _, busy_ms, weighted_ms] =
+                fields;
+            let counters = DiskCounters {
+                reads,
+                merged_reads,
+                read_sectors,
+                read_ms,
+                writes,
+                merged_writes,
+                written_sectors,
+                write_ms,
+                busy_ms,
+                weighted_ms,
+            };
+            Some((name, counters))
         })
     }
 

@@ -1,56 +1,70 @@
-//! The judgement: the disks of an array, against their own history and against each other.
+//! The judgement: the disks of an array, against their own past and against each other.
 //!
-//! Each evaluation compares the service of a disk with what its history says of I/O of this
-//! direction, size and mix. What its peers, which were sent the same requests, are slower by at the
-//! same time is taken off: then the load has changed, not the disk. Peers of the same model are
-//! also compared directly, so that a disk that was slow from the beginning is found. A hard disk is
-//! never called slow while random I/O of its size explains the wait: counters do not say whether
-//! reads are sequential.
+//! 1. An evaluation is of five seconds, or of as many as give three blocks of waits. It counts what
+//!    I/O took in the median block, without the queue: a few long I/Os make no disk slow.
+//! 2. While the load is *steady* (module `steady`), it is compared with what it took a moment ago.
+//! 3. When the load has changed, counters do not say whether a large read belongs to a stream. So
+//!    flash is compared with its history by small I/O, or where it takes longer than random I/O of
+//!    a stream's size can; a hard disk only beyond what random I/O of the size can take.
+//! 4. Peers of the same model that were sent as much are compared directly, so that a disk is found
+//!    that was slow from the beginning: by small I/O, or on hard disks by random I/O. What other
+//!    disks are slower by at the same time is taken off: then the load has changed.
+//! 5. Writes of a hard disk end in its cache, until it is full, so they count only beyond what
+//!    random I/O can take.
+//! 6. Flash that is written meanwhile, and disks that were written much just before, may be tidying
+//!    up ([`Cause::AfterWrites`]): no alarm, unless it lasts.
+//! 7. Errors again and again say that the disk retries: then long I/Os count.
+//!
+//! What is not comparable is no evidence, neither for a disk nor against it.
 
 mod gathered_windows;
 mod history;
+mod judged_disk;
+mod steady;
 
 pub use history::DiskHistory;
 
 use crate::counters::DiskCounters;
-use crate::evidence::Evidence;
+use crate::evidence::RATIO_TOLERATED;
 use crate::service::{DiskKind, DiskService, IoDirection, utilisation};
 use gathered_windows::GatheredWindows;
-use history::{DEVIATION_ASSUMED, LoadHistory, LoadKind};
+use history::{DEVIATION_ASSUMED, LoadKind};
+use judged_disk::JudgedDisk;
 use mirrorball_core::units::Nanos;
 use std::collections::BTreeMap;
+use steady::Traffic;
 
 /// Time between evaluations.
 pub const EVALUATION: Nanos = Nanos::from_secs(5);
-/// Least I/Os of a direction in an evaluation.
+/// Least I/Os of a direction in an evaluation, and a second.
 const COUNT_MIN: u64 = 10;
-/// Least sum of waits in an evaluation: the kernel counts whole milliseconds.
-const WAITS_MIN_MS: f64 = 5.0;
+const RATE_MIN: f64 = 1.0;
+/// Least sum of waits in a block: the kernel counts whole milliseconds.
+const WAITS_MIN_MS: f64 = 3.0;
+/// Least sum of waits in what peers are compared with.
+const PEER_WAITS_MIN_MS: f64 = 1.0;
 /// How many waits an evaluation has to be long.
 const WAITS_IN_WINDOW: f64 = 4.0;
-/// How long counters are gathered, if there is some I/O, until they tell something.
-const GATHERING_MAX: Nanos = Nanos::from_secs(60);
 /// Share of the other direction from which a direction of a hard disk is not judged.
 const OTHERS_MAX: f64 = 0.75;
-/// Peers are compared directly if none was sent this many times as much: a policy that prefers one
-/// disk sends the others what comes at bad times.
-const RATE_RATIO_MAX: f64 = 2.0;
-/// How much longer reads of flash take that come at bad times: a balancing policy sends a disk that
-/// is not its first choice the reads that meet writes there.
+/// Peers say what a load takes if they were sent as much, and absolve a disk if they were sent
+/// about as much: a policy that prefers one disk sends the others what comes at bad times.
+const SAME_RATE: f64 = 1.25;
+const LIKE_RATE: f64 = 2.0;
+/// Bytes of an I/O from which it may be of a stream: Linux reads files ahead in pieces of 128 KiB.
+const STREAM_BYTES: f64 = 32_768.0;
+/// How many times longer random reads of flash take than those of a stream at most: what a drive
+/// reads ahead of a stream comes from its memory.
+const STREAM_GAIN: f64 = 4.0;
+/// How much longer reads of flash take that meet writes: which do depends on where others go.
 const BAD_TIMES: f64 = 2.0;
-/// Share of the longest service of random I/O from which a history is that of random I/O.
+/// Share of the longest service of random I/O from which a load is of random I/O.
 const RANDOM_SHARE: f64 = 0.3;
-/// How much longer a load of another kind than those known may take.
-const BOUND_SLACK: f64 = 1.5;
 /// Least standard deviation of the logarithm of a service.
 const DEVIATION_MIN: f64 = 0.12;
-/// Standard deviation of what another disk of the model needed, at another time.
-const DEVIATION_OF_MODEL: f64 = 0.5;
 /// How long a window may be, in multiples of what was asked for, before it is left out: the machine
 /// was suspended, or its clock was set.
 const STRETCH_MAX: u64 = 4;
-/// Bytes written in the minute before from which slow flash or shingled disks may be tidying up.
-const WRITTEN_BEFORE_MIN: f64 = 1e9;
 
 /// A disk of an array, as it is judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,11 +90,11 @@ pub struct DiskWindow {
 pub enum Cause {
     /// The disk itself needs longer.
     Service,
-    /// Errors were counted at the same time: it retries.
+    /// Errors were counted again and again at the same time: it retries.
     Errors,
     /// Every disk behind its link became slow with it.
     Link,
-    /// Much was written in the minute before: garbage collection, or a shingled disk's tidying up.
+    /// The disk is or was written: garbage collection, or a shingled disk's tidying up.
     AfterWrites,
 }
 
@@ -114,24 +128,6 @@ pub struct Judge {
     next: Option<Nanos>,
 }
 
-/// A disk, its history and the evidence.
-#[derive(Clone, Debug)]
-struct JudgedDisk {
-    facts: DiskFacts,
-    history: DiskHistory,
-    gathered: GatheredWindows,
-    /// Evaluations until errors are forgotten.
-    errors_left: u32,
-    written_before: f64,
-    evidence: [(Evidence, Nanos); 2],
-    /// Bytes written in about a minute before each change began.
-    written_at_onset: [f64; 2],
-    /// How many times slower than expected reads were in the last evaluation.
-    read_ratio: Option<f64>,
-    state: DiskState,
-    last: Option<DiskFigures>,
-}
-
 /// The figures of the last evaluation, for people.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DiskFigures {
@@ -148,32 +144,37 @@ pub struct DiskFigures {
     pub read_ratio: Option<f64>,
 }
 
+/// Logarithm of how many times slower than expected, and its standard deviation.
+type Change = (f64, f64);
+
 /// One evaluation of one direction of one disk.
 #[derive(Clone, Copy, Debug)]
 struct Evaluated {
+    /// False if it is too little to judge the disk by, and enough to judge peers by.
+    is_judged: bool,
     service: DiskService,
     load: LoadKind,
-    /// Logarithm of the service over what the history expects, with its standard deviation.
-    own: Option<(f64, f64)>,
+    traffic: Traffic,
+    /// The service over what this load took a moment ago, and over the history of such loads.
+    by_steady: Option<Change>,
+    by_history: Option<Change>,
     /// Logarithm of the wait over its history.
     wait: Option<f64>,
+}
+
+/// How much slower than expected a disk is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slowness {
+    /// The best estimate.
+    estimate: Option<Change>,
+    /// The part that the sequential test counts.
+    evidence: Option<Change>,
 }
 
 impl Judge {
     /// A judge of disks that hold copies of the same data, or of one disk.
     pub fn new(disks: impl IntoIterator<Item = (DiskFacts, DiskHistory)>) -> Judge {
-        let disks = disks.into_iter().map(|(facts, history)| JudgedDisk {
-            facts,
-            history,
-            gathered: GatheredWindows::default(),
-            errors_left: 0,
-            written_before: 0.0,
-            evidence: Default::default(),
-            written_at_onset: [0.0; 2],
-            read_ratio: None,
-            state: DiskState::CannotTell,
-            last: None,
-        });
+        let disks = disks.into_iter().map(|(facts, history)| JudgedDisk::new(facts, history));
         Judge { disks: disks.collect(), next: None }
     }
 
@@ -209,17 +210,16 @@ impl Judge {
         let directions = [IoDirection::Read, IoDirection::Write];
         let evaluated: Vec<[Option<Evaluated>; 2]> =
             (0..self.disks.len()).map(|it| directions.map(|way| self.evaluated(it, way))).collect();
-        self.disks.iter_mut().for_each(|disk| disk.read_ratio = None);
         for direction in [0, 1] {
             for place in 0..self.disks.len() {
-                if let Some(own) = &evaluated[place][direction] {
-                    let change = self.change(place, own, &evaluated, direction);
-                    self.disks[place].conclude(now, direction, own, change);
+                if let Some(own) = evaluated[place][direction].as_ref().filter(|it| it.is_judged) {
+                    let slowness = self.slowness(place, own, &evaluated, direction);
+                    self.disks[place].conclude(now, direction, own, slowness);
                 }
             }
         }
         for (disk, evaluated) in self.disks.iter_mut().zip(&evaluated) {
-            disk.end_evaluation(evaluated);
+            disk.end_evaluation(now, evaluated);
         }
         self.name_links();
     }
@@ -228,13 +228,9 @@ impl Judge {
         let disk = &self.disks[place];
         let (class, time) = (disk.facts.class, disk.gathered.time);
         let mut service = DiskService::of(&disk.gathered.counters, direction, class)?;
-        // Some I/Os that take far longer do not make a disk slow, unless they were tried again.
-        if !disk.has_errors()
-            && let Some(typical_ns) = disk.gathered.typical_service_ns(direction, class)
-        {
-            service.service_ns = typical_ns.min(service.service_ns);
-        }
-        let is_few = service.count < COUNT_MIN || service.waits_ms() < WAITS_MIN_MS;
+        let is_few = service.count < COUNT_MIN
+            || (service.count as f64) < RATE_MIN * time.as_secs_f64()
+            || service.waits_ms() < PEER_WAITS_MIN_MS;
         // The waits of what ended are those of the I/O in flight only if most of it came and went.
         let is_short = service.wait_ns * WAITS_IN_WINDOW > time.0 as f64;
         // A disk that serves one I/O after the other makes the rare ones of a direction wait for
@@ -243,81 +239,113 @@ impl Judge {
         if is_few || is_short || is_rare {
             return None;
         }
+        let typical_ns = disk.gathered.typical_service_ns(direction, class);
+        let has_errors = disk.has_errors();
+        if !has_errors && let Some(typical_ns) = typical_ns {
+            service.service_ns = typical_ns.min(service.service_ns);
+        }
+        let is_judged = service.waits_ms() >= WAITS_MIN_MS
+            && disk.gathered.has_blocks()
+            && (has_errors || typical_ns.is_some());
         let load = LoadKind::of(direction, &service, class, time);
-        let (expected, variance) = match disk.history.of(load) {
-            Some(known) => {
-                (Some(known.log_service), known.variance.max(DEVIATION_MIN * DEVIATION_MIN))
-            }
-            None => {
-                let of_model = self.history_of_model(place, load).map(|known| known.log_service);
-                let most = service.random_max_ns(class);
-                let bound = disk.history.bound_ns(load, service.bytes, class);
-                let bound = bound.map_or(most, |bound| bound.max(most));
-                let bound = (bound > 0.0).then(|| (bound * BOUND_SLACK).ln());
-                let deviation =
-                    if of_model.is_some() { DEVIATION_OF_MODEL } else { DEVIATION_ASSUMED };
-                (of_model.or(bound), deviation * deviation)
-            }
+        let traffic = Traffic::of(&service, time, utilisation(&disk.gathered.counters, time));
+        let deviation = |variance: f64| {
+            (variance.max(DEVIATION_MIN * DEVIATION_MIN) + service.variance()).sqrt()
         };
-        let deviation = (variance + service.variance()).sqrt();
-        let own = expected.map(|expected| (service.service_ns.ln() - expected, deviation));
-        let wait = disk.history.of(load).map(|known| service.wait_ns.ln() - known.log_wait);
-        Some(Evaluated { service, load, own, wait })
+        let steady = disk.steady[direction as usize].as_ref();
+        let steady = steady.filter(|it| it.continues(&traffic, service.count, class));
+        let by_steady = steady.and_then(|it| it.change(&service));
+        let known = disk.history.of(load);
+        Some(Evaluated {
+            is_judged,
+            service,
+            load,
+            traffic,
+            by_steady: by_steady.map(|(change, variance)| (change, deviation(variance))),
+            by_history: known
+                .map(|it| (service.service_ns.ln() - it.log_service, deviation(it.variance))),
+            wait: known.map(|it| service.wait_ns.ln() - it.log_wait),
+        })
     }
 
-    /// The longest history of a load that another disk of the same model has.
-    fn history_of_model(&self, place: usize, load: LoadKind) -> Option<&LoadHistory> {
-        let model = self.disks[place].facts.model.as_ref()?;
-        let others = self.disks.iter().enumerate().filter(|(other, _)| *other != place);
-        let alike = others.filter(|(_, disk)| disk.facts.model.as_ref() == Some(model));
-        alike
-            .filter_map(|(_, disk)| disk.history.of(load))
-            .max_by(|a, b| a.evaluations.total_cmp(&b.evaluations))
-    }
-
-    /// How much slower a disk is than expected: the logarithm of the ratio, and its deviation.
-    fn change(
+    /// How much slower than expected a disk is, by the rules of this module.
+    fn slowness(
         &self,
         place: usize,
         own: &Evaluated,
         all: &[[Option<Evaluated>; 2]],
         direction: usize,
-    ) -> Option<(f64, f64)> {
-        let facts = &self.disks[place].facts;
+    ) -> Slowness {
+        let disk = &self.disks[place];
+        let class = disk.facts.class;
         let others = (0..self.disks.len()).filter(|other| *other != place);
         let peers: Vec<(usize, &Evaluated)> =
             others.filter_map(|other| Some((other, all[other][direction].as_ref()?))).collect();
-        let changes = peers.iter().filter_map(|(_, peer)| Some(peer.own?.0));
+        let changes = peers.iter().filter_map(|(_, it)| Some(it.by_steady.or(it.by_history)?.0));
         let common = median(changes).unwrap_or(0.0).max(0.0);
-        let by_history = own.own.map(|(change, deviation)| (change - common, deviation));
+        let less_common = |(change, deviation): Change| (change - common, deviation);
+        let (by_steady, by_history) =
+            (own.by_steady.map(less_common), own.by_history.map(less_common));
+        let by_peers = |rate_ratio: f64| self.change_by_peers(place, own, &peers, rate_ratio);
+        let random_ns = own.service.random_max_ns(class);
+        let beyond_random = (own.service.service_ns / random_ns).ln();
+        let is_small = own.service.bytes < STREAM_BYTES;
+        let is_comparable = |by_peers: &Change| {
+            let peers_ns = own.service.service_ns / by_peers.0.exp();
+            is_small || class == DiskKind::Hdd && peers_ns >= RANDOM_SHARE * random_ns
+        };
+        let same = by_peers(SAME_RATE).filter(is_comparable);
+        let estimate = same.or(by_steady).or(by_history);
+        let has_writes = own.load.direction == IoDirection::Read && own.service.other_share > 0.0;
+        let flash_gain =
+            if is_small { 1.0 } else { STREAM_GAIN } * if has_writes { BAD_TIMES } else { 1.0 };
+        let after_change = |(change, deviation): Change| {
+            let is_slower = change > RATIO_TOLERATED.ln();
+            let counted = match class {
+                _ if !is_slower => change,
+                DiskKind::Hdd => change.min(beyond_random),
+                _ => change - flash_gain.ln(),
+            };
+            (!is_slower || counted > RATIO_TOLERATED.ln()).then_some((counted, deviation))
+        };
+        let absolved = |change: Change| match by_peers(LIKE_RATE) {
+            Some(peers) if peers.0 < change.0 => peers,
+            _ => change,
+        };
+        let evidence = same
+            .or_else(|| by_steady.map(absolved))
+            .or_else(|| by_history.and_then(after_change).map(absolved));
+        let is_cached = class == DiskKind::Hdd
+            && own.load.direction == IoDirection::Write
+            && !disk.has_errors();
+        let evidence = evidence.map(|(change, deviation)| match is_cached {
+            true => (change.min(beyond_random), deviation),
+            false => (change, deviation),
+        });
+        Slowness { estimate, evidence }
+    }
+
+    /// The service of a disk over that of peers of its model under such a load. None of these was
+    /// sent more than this many times as much, or as little.
+    fn change_by_peers(
+        &self,
+        place: usize,
+        own: &Evaluated,
+        peers: &[(usize, &Evaluated)],
+        rate_ratio: f64,
+    ) -> Option<Change> {
+        let model = self.disks[place].facts.model.as_ref()?;
         let is_alike = |(other, peer): &&(usize, &Evaluated)| {
-            let model = &self.disks[*other].facts.model;
-            let rates = own.service.count as f64 / peer.service.count as f64;
-            let are_rates_alike = (1.0 / RATE_RATIO_MAX..=RATE_RATIO_MAX).contains(&rates);
-            let is_model = model.is_some() && *model == facts.model;
-            is_model && peer.load == own.load && are_rates_alike
+            let rates = (own.traffic.rate / peer.traffic.rate).ln().abs();
+            self.disks[*other].facts.model.as_ref() == Some(model)
+                && peer.load == own.load
+                && rates <= rate_ratio.ln()
         };
         let alike = || peers.iter().filter(is_alike).map(|(_, peer)| &peer.service);
         let noise = alike().map(DiskService::variance).fold(0.0, f64::max);
         let deviation = (DEVIATION_ASSUMED.powi(2) + own.service.variance() + noise).sqrt();
-        let by_peers = median(alike().map(|peer| peer.service_ns.ln()))
-            .map(|expected| (own.service.service_ns.ln() - expected, deviation));
-        let change = match (by_history, by_peers) {
-            (Some(history), Some(peers)) if peers.0 > history.0 => Some(peers),
-            (Some(history), _) => Some(history),
-            (None, peers) => peers,
-        };
-        // Errors say that the disk tries again, and peers what random I/O takes.
-        if self.disks[place].has_errors() {
-            return change;
-        }
-        let random_ns = own.service.random_max_ns(facts.class) * RANDOM_SHARE;
-        if median(alike().map(|peer| peer.service_ns)).is_some_and(|ns| ns >= random_ns) {
-            let less =
-                by_history.filter(|it| own.wait.is_some() && Some(it.0) < by_peers.map(|p| p.0));
-            return less.or(by_peers);
-        }
-        change.map(|(change, deviation)| (unexplained(facts.class, own, &peers, change), deviation))
+        let expected = median(alike().map(|peer| peer.service_ns.ln()))?;
+        Some((own.service.service_ns.ln() - expected, deviation))
     }
 
     /// Blames the link where every disk behind it is slow, and there are several.
@@ -343,118 +371,7 @@ impl Judge {
     }
 }
 
-impl JudgedDisk {
-    /// Returns true if errors were counted in the last minute.
-    fn has_errors(&self) -> bool {
-        self.gathered.errors > 0 || self.errors_left > 0
-    }
-
-    /// Counts the evidence of one direction, and learns from it unless it is doubtful.
-    fn conclude(
-        &mut self,
-        now: Nanos,
-        direction: usize,
-        own: &Evaluated,
-        change: Option<(f64, f64)>,
-    ) {
-        let (evidence, since) = &mut self.evidence[direction];
-        if let Some((ratio, deviation)) = change {
-            evidence.add(ratio, deviation);
-            if direction == 0 {
-                self.read_ratio = Some(ratio.exp());
-            }
-            if evidence.evaluations() <= 1 {
-                *since = now;
-                self.written_at_onset[direction] =
-                    self.written_before + self.gathered.counters.written_bytes() as f64;
-            }
-        }
-        if !evidence.is_doubtful() {
-            self.history.learn(own.load, &own.service);
-        }
-    }
-
-    /// Sets the state, and begins the next evaluation.
-    fn end_evaluation(&mut self, evaluated: &[Option<Evaluated>; 2]) {
-        let seconds = self.gathered.time.as_secs_f64();
-        let row = self.gathered.counters.iostat(self.gathered.time);
-        let depth = evaluated.iter().flatten().map(|it| it.service.depth).fold(1.0, f64::max);
-        self.last = (seconds > 0.0).then(|| DiskFigures {
-            reads_per_s: row.reads_per_s,
-            writes_per_s: row.writes_per_s,
-            read_wait_ms: row.read_wait_ms,
-            write_wait_ms: row.write_wait_ms,
-            depth,
-            utilisation: utilisation(&self.gathered.counters, self.gathered.time),
-            read_ratio: self.read_ratio,
-        });
-        let has_io = self.gathered.counters.reads + self.gathered.counters.writes > 0;
-        let is_evaluated = evaluated.iter().any(Option::is_some);
-        if has_io && !is_evaluated && self.gathered.time < GATHERING_MAX {
-            return;
-        }
-        if self.gathered.errors > 0 {
-            self.errors_left = 12;
-        }
-        self.state = self.state_after(evaluated);
-        self.errors_left = self.errors_left.saturating_sub(1);
-        // A minute, as an exponential mean of twelve evaluations.
-        self.written_before =
-            self.written_before * 11.0 / 12.0 + self.gathered.counters.written_bytes() as f64;
-        self.gathered = GatheredWindows::default();
-    }
-
-    fn state_after(&self, evaluated: &[Option<Evaluated>; 2]) -> DiskState {
-        let worst = (0..2)
-            .filter(|&it| self.evidence[it].0.is_slow())
-            .max_by(|&a, &b| self.evidence[a].0.ratio().total_cmp(&self.evidence[b].0.ratio()));
-        if let Some(worst) = worst {
-            let (evidence, since) = self.evidence[worst];
-            let cause = match () {
-                () if self.errors_left > 0 => Cause::Errors,
-                () if self.written_at_onset[worst] >= WRITTEN_BEFORE_MIN => Cause::AfterWrites,
-                () => Cause::Service,
-            };
-            let direction = [IoDirection::Read, IoDirection::Write][worst];
-            return DiskState::Slow { ratio: evidence.ratio(), cause, since, direction };
-        }
-        let seen = evaluated.iter().flatten();
-        let waits = seen.clone().filter_map(|it| it.wait).fold(f64::MIN, f64::max);
-        match () {
-            () if seen.clone().next().is_none() => DiskState::CannotTell,
-            () if seen.clone().all(|it| it.own.is_none()) => DiskState::Learning,
-            () if waits > 1.5_f64.ln() => DiskState::Busy { ratio: waits.exp() },
-            () => DiskState::Fine,
-        }
-    }
-}
-
-/// The part of a change of a disk, as the logarithm of a ratio, that its load does not explain.
-fn unexplained(
-    class: DiskKind,
-    own: &Evaluated,
-    peers: &[(usize, &Evaluated)],
-    change: f64,
-) -> f64 {
-    // What random I/O explains is no slowness, and streams may become random I/O.
-    let service_ns = own.service.service_ns;
-    let random_ns = own.service.random_max_ns(class);
-    let expected_ns = service_ns / change.exp();
-    if service_ns <= random_ns {
-        return change.min(0.0);
-    }
-    if expected_ns < random_ns * RANDOM_SHARE {
-        return change.min((service_ns / random_ns).ln());
-    }
-    let most_read = peers.iter().map(|(_, peer)| peer.service.count).max().unwrap_or(0) as f64;
-    let rates = (most_read / own.service.count as f64).clamp(1.0, BAD_TIMES);
-    let has_writes = own.load.direction == IoDirection::Read && own.service.other_share > 0.0;
-    match class {
-        DiskKind::Ssd | DiskKind::Nvme if has_writes => change - rates.ln(),
-        _ => change,
-    }
-}
-
+/// The upper median.
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);

@@ -47,6 +47,8 @@ pub struct DiskService {
     pub other_share: f64,
     /// Bytes of the other direction.
     pub other_bytes: f64,
+    /// Mean wait of the other direction without what the depth explains.
+    pub other_service_ns: f64,
 }
 
 impl DiskKind {
@@ -99,7 +101,8 @@ impl DiskService {
     /// for one of the other direction, such as data from the disk's cache.
     pub fn random_max_ns(&self, class: DiskKind) -> f64 {
         let others = (self.other_share / (1.0 - self.other_share)).min(1.0);
-        class.service_max_ns(self.bytes) * (1.0 + others)
+        let most = class.service_max_ns(self.bytes);
+        most + others * most.max(self.other_service_ns)
     }
 
     pub fn waits_ms(&self) -> f64 {
@@ -114,7 +117,7 @@ impl DiskService {
     ) -> Option<DiskService> {
         let reads = (counters.reads, counters.read_ms, counters.read_bytes());
         let writes = (counters.writes, counters.write_ms, counters.written_bytes());
-        let ((count, wait_ms, bytes), (other, _, other_bytes)) = match direction {
+        let ((count, wait_ms, bytes), (other, other_ms, other_bytes)) = match direction {
             IoDirection::Read => (reads, writes),
             IoDirection::Write => (writes, reads),
         };
@@ -133,6 +136,7 @@ impl DiskService {
             count,
             other_share: other as f64 / (count + other) as f64,
             other_bytes: other_bytes as f64,
+            other_service_ns: other_ms as f64 * 1e6 / other.max(1) as f64 / class.growth(depth),
         })
     }
 }

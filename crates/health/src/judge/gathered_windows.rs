@@ -5,6 +5,9 @@ use crate::counters::DiskCounters;
 use crate::service::{DiskKind, DiskService, IoDirection};
 use mirrorball_core::units::Nanos;
 
+/// Least blocks of an evaluation: one that is far off does not move the median of them.
+const BLOCKS_MIN: usize = 3;
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct GatheredWindows {
     pub(super) counters: DiskCounters,
@@ -25,6 +28,11 @@ impl GatheredWindows {
             }
             _ => self.blocks.push(window.counters),
         }
+    }
+
+    /// Returns true if there are enough blocks for a median.
+    pub(super) fn has_blocks(&self) -> bool {
+        self.blocks.len() >= BLOCKS_MIN
     }
 
     /// The median of the mean services of the blocks, weighted by their I/Os: a few I/Os that take

@@ -92,22 +92,6 @@ impl DiskHistory {
         (found.evaluations >= HISTORY_MIN).then_some(found)
     }
 
-    /// The longest service of a direction in any load that is known, and the transfer of what this
-    /// one has more: what a load of another kind is expected to take at most. Of flash, loads with
-    /// fewer writes say nothing of reads behind many.
-    pub(super) fn bound_ns(&self, load: LoadKind, bytes: f64, class: DiskKind) -> Option<f64> {
-        let known = self.services.iter().filter(|it| {
-            it.load.direction == load.direction
-                && it.evaluations >= HISTORY_MIN
-                && (class == DiskKind::Hdd || it.load.other >= load.other)
-        });
-        let grown = known.map(|it| {
-            let more = bytes - 512.0 * f64::from(it.load.size).exp2();
-            it.log_service.exp() + more.max(0.0) * class.transfer_max_ns()
-        });
-        grown.reduce(f64::max)
-    }
-
     /// Forgets the loads of the fewest evaluations, until there is room for another.
     fn make_room(&mut self) {
         while self.services.len() >= LOADS_MAX {
@@ -153,6 +137,7 @@ mod tests {
             count: 100,
             other_share: 0.0,
             other_bytes: 0.0,
+            other_service_ns: 0.0,
         };
         let load = |size, other| LoadKind { direction: IoDirection::Read, size, other };
         for _ in 0..20 {

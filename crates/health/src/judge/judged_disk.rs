@@ -1,0 +1,199 @@
+//! A disk between evaluations: its history, the evidence against it, and its state.
+
+use super::gathered_windows::GatheredWindows;
+use super::history::DiskHistory;
+use super::steady::SteadyLoad;
+use super::{Cause, DiskFacts, DiskFigures, DiskState, EVALUATION, Evaluated, Slowness};
+use crate::evidence::{Evidence, RATIO_TOLERATED};
+use crate::service::{DiskKind, IoDirection, utilisation};
+use mirrorball_core::units::Nanos;
+
+/// How long counters are gathered, if there is some I/O, until they tell something.
+const GATHERING_MAX: Nanos = Nanos::from_secs(60);
+/// How long a disk is called slow without any I/O that could confirm it.
+const UNCONFIRMED_MAX: Nanos = Nanos::from_secs(600);
+/// Evaluations with errors, of those of the last minute, from which a disk is one that retries.
+const ERRORS_MIN: u32 = 3;
+const EVALUATIONS_A_MINUTE: u64 = 12;
+/// Bytes written in about a minute from which a disk may be tidying up, and how long it may.
+const WRITTEN_MIN: f64 = 1e9;
+const TIDYING_MAX: Nanos = Nanos::from_secs(120);
+/// Bytes written a second from which flash may be collecting garbage meanwhile.
+const COLLECTING_MIN: f64 = 1e6;
+
+#[derive(Clone, Debug)]
+pub(super) struct JudgedDisk {
+    pub(super) facts: DiskFacts,
+    pub(super) history: DiskHistory,
+    pub(super) gathered: GatheredWindows,
+    /// By direction, as all arrays here.
+    pub(super) steady: [Option<SteadyLoad>; 2],
+    pub(super) state: DiskState,
+    pub(super) last: Option<DiskFigures>,
+    evidence: [DirectionEvidence; 2],
+    /// Evaluations of the last minute with errors, as bits.
+    error_marks: u16,
+    /// Bytes written in about a minute, and a second in the last evaluation.
+    written: f64,
+    written_per_s: f64,
+    /// How many times slower than expected reads were in this evaluation.
+    read_ratio: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct DirectionEvidence {
+    evidence: Evidence,
+    since: Nanos,
+    /// When anything was last counted, and whether this evaluation spoke against the disk.
+    counted_at: Nanos,
+    is_accused: bool,
+    /// Bytes written in about a minute before it began, and a second when it did.
+    written_before: f64,
+    written_per_s: f64,
+}
+
+impl JudgedDisk {
+    pub(super) fn new(facts: DiskFacts, history: DiskHistory) -> JudgedDisk {
+        JudgedDisk {
+            facts,
+            history,
+            gathered: GatheredWindows::default(),
+            steady: [None; 2],
+            state: DiskState::CannotTell,
+            last: None,
+            evidence: Default::default(),
+            error_marks: 0,
+            written: 0.0,
+            written_per_s: 0.0,
+            read_ratio: None,
+        }
+    }
+
+    /// Returns true if errors were counted again and again in the last minute: a stray one does
+    /// not make a disk slow.
+    pub(super) fn has_errors(&self) -> bool {
+        self.error_marks.count_ones() + u32::from(self.gathered.errors > 0) >= ERRORS_MIN
+    }
+
+    /// Counts the evidence of one direction, and learns from it unless it is doubtful.
+    pub(super) fn conclude(
+        &mut self,
+        now: Nanos,
+        direction: usize,
+        own: &Evaluated,
+        slowness: Slowness,
+    ) {
+        if direction == IoDirection::Read as usize {
+            self.read_ratio = slowness.estimate.map(|it| it.0.exp());
+        }
+        let known = &mut self.evidence[direction];
+        if let Some((change, deviation)) = slowness.evidence {
+            known.evidence.add(change, deviation);
+            known.counted_at = now;
+            known.is_accused = change > RATIO_TOLERATED.ln();
+            if known.evidence.evaluations() <= 1 {
+                known.since = now;
+                let written = self.gathered.counters.written_bytes() as f64;
+                known.written_before = self.written + written;
+                known.written_per_s = written / self.gathered.time.as_secs_f64();
+            }
+        }
+        let is_healthy = !known.evidence.is_doubtful();
+        let (service, traffic) = (&own.service, own.traffic);
+        match &mut self.steady[direction] {
+            Some(it) if it.continues(&traffic, service.count, self.facts.class) => {
+                if is_healthy {
+                    it.learn(&traffic, service);
+                }
+            }
+            it => *it = Some(SteadyLoad::new(traffic, service, is_healthy)),
+        }
+        if is_healthy {
+            self.history.learn(own.load, service);
+        }
+    }
+
+    /// Sets the state, and begins the next evaluation.
+    pub(super) fn end_evaluation(&mut self, now: Nanos, evaluated: &[Option<Evaluated>; 2]) {
+        let time = self.gathered.time;
+        let seconds = time.as_secs_f64();
+        let counters = &self.gathered.counters;
+        let row = counters.iostat(time);
+        let depth = evaluated
+            .iter()
+            .flatten()
+            .filter(|it| it.is_judged)
+            .map(|it| it.service.depth)
+            .fold(1.0, f64::max);
+        self.last = (seconds > 0.0).then(|| DiskFigures {
+            reads_per_s: row.reads_per_s,
+            writes_per_s: row.writes_per_s,
+            read_wait_ms: row.read_wait_ms,
+            write_wait_ms: row.write_wait_ms,
+            depth,
+            utilisation: utilisation(counters, time),
+            read_ratio: self.read_ratio.take(),
+        });
+        let has_io = counters.reads + counters.writes > 0;
+        let is_evaluated = evaluated.iter().flatten().any(|it| it.is_judged);
+        if has_io && !is_evaluated && time < GATHERING_MAX {
+            return;
+        }
+        let written = counters.written_bytes() as f64;
+        self.written = self.written * (-seconds / 60.0).exp() + written;
+        self.written_per_s = if seconds > 0.0 { written / seconds } else { 0.0 };
+        let evaluations = time.0.div_ceil(EVALUATION.0).min(EVALUATIONS_A_MINUTE);
+        let marks = self.error_marks << evaluations | u16::from(self.gathered.errors > 0);
+        self.error_marks = marks & ((1 << EVALUATIONS_A_MINUTE) - 1);
+        self.gathered = GatheredWindows::default();
+        for known in &mut self.evidence {
+            if now.saturating_sub(known.counted_at) > UNCONFIRMED_MAX {
+                known.evidence = Evidence::default();
+            }
+        }
+        self.state = self.state_after(now, evaluated);
+        self.evidence.iter_mut().for_each(|it| it.is_accused = false);
+    }
+
+    fn state_after(&self, now: Nanos, evaluated: &[Option<Evaluated>; 2]) -> DiskState {
+        let ratio = |direction: &usize| self.evidence[*direction].evidence.ratio();
+        let slow = (0..2).filter(|it| self.evidence[*it].evidence.is_slow());
+        if let Some(worst) = slow.max_by(|a, b| ratio(a).total_cmp(&ratio(b))) {
+            let direction = [IoDirection::Read, IoDirection::Write][worst];
+            let cause = match self.state {
+                // Only I/O that is slow now shows another cause.
+                DiskState::Slow { cause, direction: before, .. }
+                    if before == direction && !self.evidence[worst].is_accused =>
+                {
+                    cause
+                }
+                _ => self.cause(now, worst),
+            };
+            let since = self.evidence[worst].since;
+            return DiskState::Slow { ratio: ratio(&worst), cause, since, direction };
+        }
+        let seen = evaluated.iter().flatten().filter(|it| it.is_judged);
+        let waits = seen.clone().filter_map(|it| it.wait).fold(f64::MIN, f64::max);
+        let is_unknown = |it: &Evaluated| it.by_history.is_none() && it.by_steady.is_none();
+        match () {
+            () if seen.clone().next().is_none() => DiskState::CannotTell,
+            () if seen.clone().all(is_unknown) => DiskState::Learning,
+            () if waits > 1.5_f64.ln() => DiskState::Busy { ratio: waits.exp() },
+            () => DiskState::Fine,
+        }
+    }
+
+    fn cause(&self, now: Nanos, direction: usize) -> Cause {
+        let it = &self.evidence[direction];
+        let is_collecting = self.facts.class != DiskKind::Hdd
+            && direction == IoDirection::Read as usize
+            && it.written_per_s.min(self.written_per_s) >= COLLECTING_MIN;
+        let is_tidying =
+            it.written_before >= WRITTEN_MIN && now.saturating_sub(it.since) < TIDYING_MAX;
+        match () {
+            () if self.has_errors() => Cause::Errors,
+            () if is_collecting || is_tidying => Cause::AfterWrites,
+            () => Cause::Service,
+        }
+    }
+}
