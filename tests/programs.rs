@@ -10,7 +10,7 @@ use crate::common::nbd_client::NbdClient;
 use crate::common::samples::{ARRAY, JOB};
 use crate::common::service::Service;
 use crate::common::{Folder, stderr, stdout};
-use mirrorball_program::toolchain::{RustToolchain, Toolchain};
+use mirrorball_program::toolchain::Toolchain;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -171,23 +171,6 @@ fn a_program_takes_part_in_the_league_and_in_sweeps() {
     let table = stdout(&folder.run(&words));
     let words: Vec<&str> = table.split_whitespace().collect();
     assert!(words.join(" ").contains("times its last build, program/mine@"), "{table}");
-}
-
-#[test]
-fn a_new_policy_in_rust_is_compiled() {
-    let folder = Folder::new();
-    stdout(&folder.run(&["program", "new", "mine", "--language", "rust"]));
-    let makefile = fs::read_to_string(folder.path("mine/Makefile")).unwrap();
-    assert!(makefile.contains("\nmine.wasm: mine.rs\n"), "{makefile}");
-    if RustToolchain::find().is_err() {
-        folder.refuses(&["program", "build", "mine/mine.rs"], &["rustup"]);
-        skip_missing("a Rust target for policies");
-        return;
-    }
-    let output = folder.run(&["program", "build", "mine/mine.rs"]);
-    assert!(stderr(&output).starts_with("wrote mine/mine.wasm: program/mine@"), "no warning");
-    let checked = stdout(&folder.run(&["program", "check", "mine/mine.wasm"]));
-    assert!(checked.contains("operations: choose, complete\n"), "{checked}");
 }
 
 /// A program that repeats a built-in has its figures, to the last digit.

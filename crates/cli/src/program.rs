@@ -6,13 +6,13 @@ mod commands;
 mod kernel;
 
 use crate::ending::{Ending, Failure};
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use mirrorball_core::policies::PROGRAM_FILE;
 use std::path::PathBuf;
 
 /// Write, compile, check or load a policy as a program
 ///
-/// A program is a read policy in one file of C or Rust, compiled to WebAssembly and run in a
+/// A program is a read policy in one file of C, compiled to WebAssembly and run in a
 /// sandbox; a kernel with the modules of `kernel/` runs it compiled to a BPF object. Name it
 /// wherever a policy can be named: --policy program:FILE.wasm, with parameters
 /// --policy 'program:FILE.wasm?gain=4&floor=2'.
@@ -33,14 +33,11 @@ pub(crate) enum ProgramAction {
     New {
         /// Name of the policy and of the folder: a to z, 0 to 9, - and _
         name: String,
-        /// Language of the policy
-        #[arg(long, value_enum, default_value_t = SourceLanguage::C)]
-        language: SourceLanguage,
     },
-    /// Compile a policy: C by clang, Rust by rustc
+    /// Compile a policy by clang
     #[command(alias = "compile")]
     Build {
-        /// Source of the policy; the ending .rs means Rust, any other C
+        /// Source of the policy
         source: PathBuf,
         /// Object to write [default: the source with the ending .wasm]
         #[arg(short, long, value_name = "FILE")]
@@ -71,13 +68,6 @@ pub(crate) enum ProgramAction {
         /// Object that `program build` wrote, and parameters: FILE.wasm or 'FILE.wasm?gain=4'
         program: String,
     },
-}
-
-/// The language of a new policy.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum SourceLanguage {
-    C,
-    Rust,
 }
 
 /// True if a name means a program by its file.

@@ -1,12 +1,7 @@
 //! Compiles a policy: finds the compiler and a linker for WebAssembly, and runs both.
 //!
 //! For C, any clang since version 11 that knows the target `wasm32` will do. The linker is
-//! `wasm-ld` of the package lld, or the `rust-lld` that comes with Rust. [`RustToolchain`] compiles
-//! policies in Rust.
-
-mod rust;
-
-pub use rust::RustToolchain;
+//! `wasm-ld` of the package lld, or the `rust-lld` that comes with Rust.
 
 use crate::C_HEADER;
 use std::fs;
@@ -45,18 +40,6 @@ pub enum ToolchainError {
          found\n  help: install lld, for example with `apt-get install lld`"
     )]
     NoLinker,
-    /// No Rust compiler was found.
-    #[error(
-        "rustc is not installed: it compiles policies in Rust\n  help: install Rust from \
-         https://rustup.rs, or write the policy in C"
-    )]
-    NoRust,
-    /// The compiler has no target for policies.
-    #[error(
-        "rustc cannot compile policies: its target wasm32v1-none is not installed\n  help: run \
-         `rustup target add wasm32v1-none`, or set RUSTC to a compiler that has it"
-    )]
-    NoRustTarget,
     #[error("cannot read `{path}`: {error}")]
     Source { path: PathBuf, error: io::Error },
     /// The compiler or the linker refused its input.
@@ -69,16 +52,6 @@ pub enum ToolchainError {
         /// Why it failed.
         error: io::Error,
     },
-}
-
-/// Compiles a file: the ending `.rs` means Rust, any other C. Fails if a tool is missing, the file
-/// cannot be read, or a tool refuses it.
-pub fn compile(source: &Path) -> Result<Compiled, ToolchainError> {
-    if source.extension().is_some_and(|ending| ending == "rs") {
-        RustToolchain::find()?.compile(source)
-    } else {
-        Toolchain::find()?.compile(source)
-    }
 }
 
 /// A compiler of C and a linker.
@@ -105,9 +78,7 @@ impl Toolchain {
         if let Some(linker) = find_versioned("wasm-ld") {
             return Ok(Toolchain { clang, linker, is_generic_linker: false });
         }
-        let linker = find("rust-lld")
-            .or_else(|| rust_linker(Path::new("rustc")))
-            .ok_or(ToolchainError::NoLinker)?;
+        let linker = find("rust-lld").or_else(rust_linker).ok_or(ToolchainError::NoLinker)?;
         Ok(Toolchain { clang, linker, is_generic_linker: true })
     }
 
@@ -192,8 +163,8 @@ fn find(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-fn rust_linker(rustc: &Path) -> Option<PathBuf> {
-    let done = Command::new(rustc).args(["--print", "sysroot"]).output().ok()?;
+fn rust_linker() -> Option<PathBuf> {
+    let done = Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
     let root = PathBuf::from(String::from_utf8(done.stdout).ok()?.trim());
     let targets = fs::read_dir(root.join("lib/rustlib")).ok()?;
     let mut linkers: Vec<PathBuf> =

@@ -1,6 +1,6 @@
 //! The sub-commands of `mirrorball program`, and the page of a program.
 
-use super::{ProgramAction, SourceLanguage};
+use super::ProgramAction;
 use crate::ending::{Ending, Failure};
 use crate::screen;
 use anyhow::{Context, anyhow};
@@ -13,8 +13,8 @@ use mirrorball_program::Loader;
 use mirrorball_program::check::{CheckReport, OperationCost, check, costs_of};
 use mirrorball_program::measured::MeasuringLoader;
 use mirrorball_program::program::Program;
-use mirrorball_program::template::{self, Language};
-use mirrorball_program::toolchain::{ToolchainError, compile};
+use mirrorball_program::template;
+use mirrorball_program::toolchain::{Toolchain, ToolchainError};
 use mirrorball_sim::SimError;
 use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
 use std::fs;
@@ -34,7 +34,7 @@ const SIMULATIONS: [(&str, &str, Nanos); 5] = [
 
 pub(super) fn run(action: &ProgramAction) -> Result<Ending, Failure> {
     match action {
-        ProgramAction::New { name, language } => new(name, *language),
+        ProgramAction::New { name } => new(name),
         ProgramAction::Build { source, output } => {
             let output = output.clone().unwrap_or_else(|| source.with_extension("wasm"));
             build(source, &output)
@@ -45,7 +45,7 @@ pub(super) fn run(action: &ProgramAction) -> Result<Ending, Failure> {
 }
 
 /// Writes the files of a new policy.
-fn new(name: &str, language: SourceLanguage) -> Result<Ending, Failure> {
+fn new(name: &str) -> Result<Ending, Failure> {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
     if name.is_empty() || name.len() > 31 || !name.chars().all(is_plain) {
         return Err(Failure::WrongUse(anyhow!(
@@ -59,11 +59,7 @@ fn new(name: &str, language: SourceLanguage) -> Result<Ending, Failure> {
             "`{name}` exists already, and nothing is overwritten\n  help: give another name"
         )));
     }
-    let (language, and) = match language {
-        SourceLanguage::C => (Language::C, ", its headers, a test"),
-        SourceLanguage::Rust => (Language::Rust, ""),
-    };
-    let files = template::files(name, language);
+    let files = template::files(name);
     let write = || -> anyhow::Result<()> {
         fs::create_dir(folder).with_context(|| format!("cannot make the folder `{name}`"))?;
         for file in &files {
@@ -75,7 +71,7 @@ fn new(name: &str, language: SourceLanguage) -> Result<Ending, Failure> {
     };
     write().map_err(Failure::Fault)?;
     let source = &files[0].name;
-    screen::say(format_args!("wrote {name}/{source}{and} and a Makefile"));
+    screen::say(format_args!("wrote {name}/{source}, its headers, a test and a Makefile"));
     screen::say(format_args!("  compile it with `mirrorball program build {name}/{source}`"));
     Ok(Ending::Done)
 }
@@ -97,7 +93,8 @@ fn build(source: &Path, output: &Path) -> Result<Ending, Failure> {
             output.display()
         )));
     }
-    let compiled = compile(source).map_err(|error| match error {
+    let compiled = Toolchain::find().and_then(|tools| tools.compile(source));
+    let compiled = compiled.map_err(|error| match error {
         ToolchainError::System { .. } => Failure::Fault(error.into()),
         error => Failure::WrongUse(error.into()),
     })?;

@@ -3,29 +3,15 @@
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_program::Loader;
 use mirrorball_program::program::Program;
-use mirrorball_program::toolchain::{RustToolchain, Toolchain, ToolchainError};
+use mirrorball_program::toolchain::{Toolchain, ToolchainError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The tools for C, or `None` on a machine that lacks them. In CI they must be there.
 pub(crate) fn toolchain() -> Option<Toolchain> {
-    found(Toolchain::find())
-}
-
-/// The tools for Rust, or `None` on a machine that lacks them. In CI they must be there.
-pub(crate) fn rust_toolchain() -> Option<RustToolchain> {
-    found(RustToolchain::find())
-}
-
-fn found<T>(result: Result<T, ToolchainError>) -> Option<T> {
-    match result {
+    match Toolchain::find() {
         Ok(toolchain) => Some(toolchain),
-        Err(
-            error @ (ToolchainError::NoCompiler
-            | ToolchainError::NoLinker
-            | ToolchainError::NoRust
-            | ToolchainError::NoRustTarget),
-        ) => {
+        Err(error @ (ToolchainError::NoCompiler | ToolchainError::NoLinker)) => {
             let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
             assert!(!is_ci, "{error}");
             eprintln!("skipped: {error}");

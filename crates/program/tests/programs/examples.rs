@@ -5,7 +5,7 @@
 //! few streams, no writes and no errors, so that runs grow long. Every choice must be the same, and
 //! so must every draw of chance.
 
-use crate::common::{example, rust_toolchain, toolchain};
+use crate::common::{example, toolchain};
 use mirrorball_core::geometry::{ChunkMap, Profile};
 use mirrorball_core::io::{IoError, MemberIo, Outcome, Request, RequestId, RequestKind};
 use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
@@ -187,10 +187,7 @@ pub(crate) const ARRAYS: [(u64, Profile); 6] = [
 /// Compiles and loads an example; `None` without the tools.
 fn load(file: &str) -> Option<Program> {
     let source = example(file);
-    let compiled = match file.ends_with(".rs") {
-        true => rust_toolchain()?.compile(&source),
-        false => toolchain()?.compile(&source),
-    };
+    let compiled = toolchain()?.compile(&source);
     let compiled = compiled.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(compiled.warnings, "");
     Some(Loader::new().unwrap().load_program(&compiled.object).unwrap())
@@ -242,11 +239,6 @@ fn btrfs_pid_decides_as_the_builtin() {
 #[test]
 fn btrfs_round_robin_decides_as_the_builtin() {
     compare("btrfs-round-robin.c", "btrfs/round-robin");
-}
-
-#[test]
-fn btrfs_round_robin_in_rust_decides_as_the_builtin() {
-    compare("btrfs-round-robin.rs", "btrfs/round-robin");
 }
 
 #[test]

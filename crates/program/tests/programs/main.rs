@@ -11,5 +11,4 @@ mod kernel;
 mod layout;
 mod misleading;
 mod objects;
-mod rust;
 mod template;

@@ -1,7 +1,7 @@
 //! The files of a new policy: its test runs on this machine, and fails if the policy is wrong.
 
 use crate::common::toolchain;
-use mirrorball_program::template::{Language, files};
+use mirrorball_program::template::files;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 fn new_policy(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("template-{name}"));
     fs::create_dir_all(&folder).unwrap();
-    for file in files(name, Language::C) {
+    for file in files(name) {
         fs::write(folder.join(file.name), file.text).unwrap();
     }
     folder
