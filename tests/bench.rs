@@ -114,45 +114,6 @@ fn what_is_left_when_both_are_killed_is_restored_by_the_command() {
     assert!(output.contains("nothing to restore"), "{output}");
 }
 
-#[test]
-fn a_check_of_md_runs_with_each_run_and_is_ended() {
-    let machine = Machine::md();
-    let action = machine.path("sys/devices/virtual/block/md0/md/sync_action");
-    let seen = machine.folder.path("seen");
-    let note = format!("cat '{}' >> '{}'", action.display(), seen.display());
-    let scrub = ["/srv/data", "rand-4k-qd1", "--rounds", "1", "--background", "scrub"];
-    machine.fio(&note);
-    let output = machine.bench(&scrub);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert_eq!(fs::read_to_string(&seen).unwrap(), "check\n".repeat(3));
-    assert_eq!(fs::read_to_string(&action).unwrap(), "idle\n");
-
-    machine.fio("kill -9 $PPID");
-    assert_eq!(machine.bench(&scrub).status.code(), None, "killed");
-    assert_eq!(fs::read_to_string(&action).unwrap(), "idle\n", "by the watchdog");
-    assert_eq!(machine.left(), Vec::<String>::new());
-    let output = machine.bench(&["/srv/data", "--background", "defrag"]);
-    assert_eq!(output.status.code(), Some(2));
-    let said = stderr(&output);
-    assert!(said.contains("no defragmentation of md\n  help: give --background scrub"), "{said}");
-}
-
-/// The kernel goes on with a check where the last one was ended.
-#[test]
-fn each_check_of_md_begins_at_the_same_place() {
-    let machine = Machine::md();
-    let min = machine.path("sys/devices/virtual/block/md0/md/sync_min");
-    fs::write(&min, "1024\n").unwrap();
-    let seen = machine.folder.path("seen");
-    let (min_path, seen_path) = (min.display(), seen.display());
-    machine.fio(&format!("cat '{min_path}' >> '{seen_path}'; echo 4096 > '{min_path}'"));
-    let scrub = ["/srv/data", "rand-4k-qd1", "--rounds", "1", "--background", "scrub"];
-    let output = machine.bench(&scrub);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert_eq!(fs::read_to_string(&seen).unwrap(), "1024\n".repeat(3));
-    assert_eq!(fs::read_to_string(&min).unwrap(), "1024\n");
-}
-
 /// A fio whose latency under `devid:2` is four times as long, at the same rate.
 fn slow_under_devid_2(machine: &Machine) {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -12,7 +12,7 @@ use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::units::{MIB, Nanos, counted, format_bytes};
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_host::bench::{
-    BackgroundLoad, Bench, BenchControl, BenchEvent, BenchOutcome, BenchRequest, RunTimes, watch,
+    Bench, BenchControl, BenchEvent, BenchOutcome, BenchRequest, RunTimes, watch,
 };
 use mirrorball_host::detect::{Sysroot, detect_at};
 use mirrorball_lab::experiment::build::BuildIdentity;
@@ -75,10 +75,6 @@ pub(crate) struct Args {
           value_parser = whole_number(1usize..=1000))]
     rounds: Option<usize>,
 
-    /// Work in the background of every run [default: what the job declares]
-    #[arg(long, value_enum)]
-    background: Option<LoadArg>,
-
     /// Time at the start of each run that is not measured
     #[arg(long, value_name = "TIME", default_value = "4s", allow_hyphen_values = true,
           value_parser = numbers::duration)]
@@ -134,21 +130,10 @@ pub(crate) struct Args {
 }
 
 /// Arguments of runs, which --restore does not do.
-const RUN_OPTIONS: [&str; 13] = [
-    "target", "jobs", "policy", "budget", "rounds", "background", "settle", "measure", "size",
-    "seed", "read_device", "lateness_max", "output",
+const RUN_OPTIONS: [&str; 12] = [
+    "target", "jobs", "policy", "budget", "rounds", "settle", "measure", "size", "seed",
+    "read_device", "lateness_max", "output",
 ];
-
-/// Work in the background.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum LoadArg {
-    /// A scrub of btrfs, or a check of md
-    Scrub,
-    /// A defragmentation of files that bench creates, on btrfs
-    Defrag,
-    /// None, whatever the job declares
-    None,
-}
 
 /// The jobs if none is named.
 const STANDARD_JOBS: [&str; 3] = ["rand-4k-qd1", "rand-4k-qd32", "seq-read"];
@@ -250,11 +235,6 @@ fn bench(args: &Args, sysroot: &Sysroot, target: &str) -> Result<Bench, Failure>
         seed: args.seed,
         reads_device: args.read_device,
         lateness_max: args.lateness_max,
-        background: args.background.map(|load| match load {
-            LoadArg::Scrub => BackgroundLoad::Scrub,
-            LoadArg::Defrag => BackgroundLoad::Defrag,
-            LoadArg::None => BackgroundLoad::Nothing,
-        }),
         only_plans: args.plan,
         command: &words.join(" "),
         build: BuildIdentity::current(),

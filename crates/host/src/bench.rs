@@ -10,7 +10,7 @@
 //! | `journal`, `array_lock`, `watchdog`, `changed_array` | nothing is left changed |
 //! | `knob_place`, `restore` | what is changed is found and put back |
 //! | `design` | the order of runs |
-//! | `fio_job`, `data_folder`, `background`, `fio_run` | one run of fio |
+//! | `fio_job`, `data_folder`, `fio_run` | one run of fio |
 //! | `process_tree`, `reader_log` | its processes |
 //! | `measured_cell`, `stability`, `tables` | what a run gave |
 //! | `pid_remainders`, `pid_residue` | the setting whose choice follows from the process |
@@ -24,7 +24,6 @@
 
 pub(crate) mod arms;
 pub(crate) mod array_lock;
-mod background;
 mod block_statistics;
 pub(crate) mod changed_array;
 mod comparison_tables;
@@ -53,7 +52,6 @@ mod tables;
 pub(crate) mod tool_knob;
 mod watchdog;
 
-pub use background::BackgroundLoad;
 pub use design::RunTimes;
 pub use outcome::{BenchControl, BenchEvent, BenchOutcome, SavedRun};
 pub use request::{Bench, BenchRequest};

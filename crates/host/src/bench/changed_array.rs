@@ -2,8 +2,8 @@
 //! the watchdog.
 
 use super::array_lock::ArrayLock;
-use super::journal::{Journal, StartedLoad, StartedProcess};
-use super::knob::{Knob, KnobKind};
+use super::journal::{Journal, StartedProcess};
+use super::knob::Knob;
 use super::process_tree::start_time;
 use super::restore::{self, RestoreReport};
 use super::watchdog::Watchdog;
@@ -81,26 +81,12 @@ impl ChangedArray {
         Ok(())
     }
 
-    /// The watchdog, which ends the processes that it knows.
-    pub(crate) fn watchdog(&self) -> &Watchdog {
-        &self.watchdog
-    }
-
     /// Checks that a crash of this process would be noticed.
     pub(crate) fn check_watchdog(&self) -> Result<(), Diagnostic> {
         self.watchdog.check().map_err(|error| {
             let what = format!("the watchdog process, which restores the settings, ended: {error}");
             Diagnostic::new(what).with_help("start it again")
         })
-    }
-
-    /// Records on the disk that work in the background is being started, or has ended.
-    pub(crate) fn set_load(&mut self, load: Option<StartedLoad>) -> Result<(), Diagnostic> {
-        if self.journal.borrow().load == load {
-            return Ok(());
-        }
-        self.journal.get_mut().load = load;
-        self.write()
     }
 
     /// Records on the disk, and with the watchdog, that fio is about to run in this process. Fails
@@ -138,13 +124,6 @@ impl ChangedArray {
         self.write()
     }
 
-    /// The positions of md's check, each with its value before the first change.
-    pub(crate) fn positions(&self) -> Vec<(Knob, String)> {
-        let journal = self.journal.borrow();
-        let positions = journal.knobs.iter().filter(|it| it.knob.kind == KnobKind::Position);
-        positions.map(|it| (it.knob.clone(), it.knob.kind.value(&it.before))).collect()
-    }
-
     fn write(&self) -> Result<(), Diagnostic> {
         let path = self.lock.journal();
         self.journal.borrow().write(path).map_err(|error: io::Error| {
@@ -164,7 +143,8 @@ impl Drop for ChangedArray {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::journal::{JournalKnob, SCRUB_CANCEL};
+    use crate::bench::journal::JournalKnob;
+    use crate::bench::knob::KnobKind;
     use crate::detect::Identifiers;
     use std::fs;
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -191,13 +171,9 @@ mod tests {
         let lock = ArrayLock::of_journal(&path, false).unwrap();
         let watchdog = Watchdog::idle_command();
         let caught = catch_unwind(AssertUnwindSafe(|| {
-            let mut changed = ChangedArray::new(&sysroot, lock, journal, &watchdog).unwrap();
+            let changed = ChangedArray::new(&sysroot, lock, journal, &watchdog).unwrap();
             assert!(path.exists(), "the journal is written first");
             changed.check_watchdog().unwrap();
-            let cancel = SCRUB_CANCEL.into_iter().chain(["/mnt"]).map(str::to_owned);
-            let load = StartedLoad::EndedBy(cancel.collect());
-            changed.set_load(Some(load.clone())).unwrap();
-            assert_eq!(Journal::read(&path).unwrap().unwrap().load, Some(load));
             knob.set(&sysroot, "devid:2").unwrap();
             assert_eq!(fs::read_to_string(&file).unwrap(), "pid [devid:2]\n");
             let _changed = changed;

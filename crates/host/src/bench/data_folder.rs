@@ -15,18 +15,10 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 /// Beginning of the folder's name.
 const PREFIX: &str = ".mirrorball-bench-";
 pub(super) const DATA_FILE: &str = "data";
-/// Names of a file in small pieces, and of its copy that is defragmented.
-pub(super) const FRAGMENTED_FILE: &str = "fragmented";
-pub(super) const DEFRAG_COPY: &str = "defragmented";
-/// Most bytes of the fragmented file, and its part of the data.
-const FRAGMENTED_BYTES_MAX: u64 = 256 << 20;
-const FRAGMENTED_PART: u64 = 8;
-const PIECE: &str = "16k";
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// The path of a folder that this process would create below `mount`; another one with each call.
@@ -70,15 +62,12 @@ impl Drop for DataFolder {
     }
 }
 
-/// Removes the files that `bench` creates in the folder.
+/// Removes the file that `bench` creates in the folder.
 fn remove_files(folder: &OwnedFd) -> io::Result<()> {
-    for name in [DATA_FILE, FRAGMENTED_FILE, DEFRAG_COPY] {
-        match unlinkat(folder, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(error) => return Err(error.into()),
-        }
+    match unlinkat(folder, DATA_FILE, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
     }
-    Ok(())
 }
 
 /// Opens a folder of this user, and no link to one.
@@ -92,8 +81,7 @@ fn open_own(path: &Path) -> io::Result<(OwnedFd, Stat)> {
     }
 }
 
-/// Writes a file of `bytes` that does not compress, and flushes its file system: a scrub of btrfs
-/// reads what the last transaction had, and `fsync` of a file does not end that. Calls `on_written`
+/// Writes a file of `bytes` that does not compress, and flushes its file system. Calls `on_written`
 /// with the bytes so far. Returns false if `is_stopped` said so. Fails if the file exists, or
 /// cannot be written.
 pub(super) fn write_data(
@@ -121,24 +109,6 @@ pub(super) fn write_data(
     file.sync_all()?;
     syncfs(&file)?;
     Ok(true)
-}
-
-/// Writes a file in pieces that lie apart, by fio: each direct write of btrfs is an extent. Fails
-/// if fio cannot be started, or fails.
-pub(super) fn write_fragmented(folder: &Path, data_bytes: u64) -> io::Result<()> {
-    let bytes = (data_bytes / FRAGMENTED_PART).min(FRAGMENTED_BYTES_MAX);
-    let status = Command::new("fio")
-        .args(["--name=fragmented", "--ioengine=psync", "--direct=1", "--rw=randwrite"])
-        .arg(format!("--bs={PIECE}"))
-        .arg(format!("--size={bytes}"))
-        .arg(format!("--filename={}", folder.join(FRAGMENTED_FILE).display()))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .status()?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(io::Error::other(format!("fio failed ({status})"))),
-    }
 }
 
 /// Removes a folder that `bench` created, with the files that `bench` creates in it. A folder that

@@ -76,17 +76,12 @@ pub(super) struct FioWatch<'a> {
     pub(super) accepts: &'a dyn Fn(&[u32]) -> bool,
 }
 
-/// Runs fio to its end, and calls `on_sample` twice a second. Fails if fio cannot be started, or
-/// fails.
-pub(super) fn run(
-    command: &FioCommand<'_>,
-    watch: &FioWatch<'_>,
-    on_sample: &mut dyn FnMut() -> io::Result<()>,
-) -> Result<FioEnd, Diagnostic> {
+/// Runs fio to its end. Fails if fio cannot be started, or fails.
+pub(super) fn run(command: &FioCommand<'_>, watch: &FioWatch<'_>) -> Result<FioEnd, Diagnostic> {
     let messages = command.output.with_extension("err");
     let mut child = start(command, &messages)?;
     let outcome = match let_start(&mut child, watch) {
-        Ok(()) => watched(&mut child, watch, on_sample),
+        Ok(()) => watched(&mut child, watch),
         Err(error) => kill(&mut child).and(Err(error)),
     };
     watch.changed.fio_ended(child.id());
@@ -145,11 +140,7 @@ enum Watched {
 }
 
 /// Waits for the end of fio.
-fn watched(
-    child: &mut Child,
-    watch: &FioWatch<'_>,
-    on_sample: &mut dyn FnMut() -> io::Result<()>,
-) -> io::Result<Watched> {
+fn watched(child: &mut Child, watch: &FioWatch<'_>) -> io::Result<Watched> {
     let started = Instant::now();
     let now = || Nanos(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
     let mut run = FioRun {
@@ -184,10 +175,6 @@ fn watched(
         }
         if sleeps % SLEEPS_PER_SAMPLE == 0 {
             run.samples.push(sample(watch, now()));
-            if let Err(error) = on_sample() {
-                kill(child)?;
-                return Err(error);
-            }
             readers.look(child.id());
         }
     }

@@ -27,8 +27,6 @@ use std::path::{Path, PathBuf};
 const FOLDER: &str = "/var/lib/mirrorball/bench";
 const VERSION: u32 = 2;
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// The command that ends a scrub of btrfs, but for the mount point.
-pub(crate) const SCRUB_CANCEL: [&str; 3] = ["btrfs", "scrub", "cancel"];
 /// Longest journal that is read.
 const JOURNAL_BYTES_MAX: u64 = 1 << 20;
 /// Numbers of file systems that a restart empties: tmpfs, ramfs, overlayfs (of a container).
@@ -48,8 +46,9 @@ pub(crate) struct Journal {
     /// The folder that is created for the data to read, if any.
     pub(crate) folder: Option<JournalFolder>,
     pub(crate) knobs: Vec<JournalKnob>,
-    /// The work in the background that `bench` has started, while it runs.
-    pub(crate) load: Option<StartedLoad>,
+    /// Null in journals of earlier versions, if they left no work in the background.
+    #[serde(default, skip_serializing)]
+    load: Option<()>,
     /// The fio that `bench` has started, while it runs. Journals of earlier versions have none.
     #[serde(default)]
     pub(crate) fio: Option<StartedProcess>,
@@ -87,14 +86,6 @@ pub(crate) struct JournalFolder {
     /// Number in the file system, once it is created. Earlier versions did not record it.
     #[serde(default)]
     pub(crate) inode: Option<u64>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum StartedLoad {
-    /// A check by md, in this file.
-    Check(Knob),
-    EndedBy(Vec<String>),
 }
 
 /// A knob, with what it showed and what it may be set to.
@@ -190,19 +181,7 @@ impl Journal {
             let path = &other.knob.path;
             return Err(format!("it names `{path}`, which Mirrorball never sets"));
         }
-        match &self.load {
-            Some(StartedLoad::Check(Knob { path, kind }))
-                if KnobPath::of(path).is_none()
-                    || !path.ends_with("/md/sync_action")
-                    || *kind != KnobKind::Plain =>
-            {
-                Err(format!("it names `{path}`, by which bench starts no check"))
-            }
-            Some(StartedLoad::EndedBy(command)) if scrubbed_mount(command).is_none() => {
-                Err(format!("it has the command `{}`, which bench never runs", command.join(" ")))
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     /// Writes the journal so that it survives a crash of the machine. Fails if the folder or the
@@ -264,13 +243,6 @@ fn check_owner(stat: &Stat) -> io::Result<()> {
             stat.st_mode & 0o7777
         ))),
     }
-}
-
-/// The mount point in the command that ends a scrub; `None` if it is another command.
-pub(crate) fn scrubbed_mount(command: &[String]) -> Option<&str> {
-    let [words @ .., mount] = command else { return None };
-    let is_cancel = words.iter().map(String::as_str).eq(SCRUB_CANCEL);
-    (is_cancel && mount.starts_with('/')).then_some(mount)
 }
 
 /// Removes a journal, for good.

@@ -3,7 +3,6 @@
 //! Everything that can be found wrong before the first change is found here.
 
 use super::arms::ArmSet;
-use super::background::{BackgroundLoad, LoadMethod};
 use super::data_folder;
 use super::design::{self, BenchStep, RunTimes};
 use super::fio_job;
@@ -17,7 +16,7 @@ use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::hash::stable_hash;
 use mirrorball_lab::experiment::inputs::load_job;
 use mirrorball_lab::experiment::plan::{Cell, Choices, InputText, Plan, Reference};
-use mirrorball_sim::job::{BackgroundKind, Direction, JobFile, Mix};
+use mirrorball_sim::job::{Direction, JobFile, Mix};
 use rustix::fs::statvfs;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -52,8 +51,6 @@ pub struct BenchRequest<'a> {
     pub reads_device: bool,
     /// Most time that this host may be late; a bound by the kind of the members if not given.
     pub lateness_max: Option<Nanos>,
-    /// Work in the background of every run; that of the job's own lines if not given.
-    pub background: Option<BackgroundLoad>,
     /// True if the plan is printed and nothing is run.
     pub only_plans: bool,
     /// The command, for the record.
@@ -81,9 +78,6 @@ pub(super) struct BenchJob {
     pub(super) only_reads: bool,
     /// Groups of sections, which run one after the other.
     pub(super) groups: usize,
-    pub(super) background: BackgroundLoad,
-    /// How that is started; none without.
-    pub(super) load: Option<LoadMethod>,
 }
 
 /// A benchmark that can be run.
@@ -106,15 +100,6 @@ pub struct Bench {
     pub notes: Vec<String>,
 }
 
-/// The error of background work on a recorded copy of a machine's files.
-fn recorded_copy_at_rest(array: &DetectedArray) -> Diagnostic {
-    let name = &array.name;
-    Diagnostic::new(format!(
-        "{name} is a recorded copy: it can be neither scrubbed nor defragmented"
-    ))
-    .with_help("give --background none")
-}
-
 impl Bench {
     /// Checks a request on `array`, which was detected at its target. Fails if the array is not
     /// complete and idle, a job or policy is not known or not possible here, or the budget is too
@@ -123,16 +108,8 @@ impl Bench {
         check_condition(&array, "measured")?;
         let (described, text) = description(&array)?;
         let arms = ArmSet::new(request.sysroot, &array, &described.spec, request.policies)?;
-        let (mut jobs, sources) = jobs(&request)?;
+        let (jobs, sources) = jobs(&request)?;
         let place = place(&request, &array)?;
-        let has_folder = matches!(place, DataPlace::Folder { .. });
-        for job in &mut jobs {
-            job.load = LoadMethod::new(job.background, &array, has_folder)?;
-            let is_program = matches!(job.load, Some(LoadMethod::Program { .. }));
-            if is_program && !request.sysroot.is_live() && !request.only_plans {
-                return Err(recorded_copy_at_rest(&array));
-            }
-        }
         check_place(&request, &place, &jobs, &sources)?;
         let rounds = rounds(&request, &jobs, arms.arms.len())?;
         let identity = array_identifiers(request.sysroot, &array);
@@ -347,9 +324,12 @@ fn jobs(request: &BenchRequest<'_>) -> Result<(Vec<BenchJob>, Vec<InputText>), D
                         job with `mirrorball import trace TRACE --fit JOB.fio`";
             return Err(Diagnostic::new(what).with_help(help));
         }
-        let mut job = bench_job(&source.text, &job);
-        job.background = request.background.unwrap_or(job.background);
-        jobs.push(job);
+        if !job.background.is_empty() {
+            let what = format!("job `{}` declares work in the background", source.name);
+            let help = "bench runs fio alone: give a job without it, as `compare` simulates both";
+            return Err(Diagnostic::new(what).with_help(help));
+        }
+        jobs.push(bench_job(&source.text, &job));
         sources.push(source);
     }
     Ok((jobs, sources))
@@ -358,15 +338,7 @@ fn jobs(request: &BenchRequest<'_>) -> Result<(Vec<BenchJob>, Vec<InputText>), D
 fn bench_job(text: &str, job: &JobFile) -> BenchJob {
     let groups: BTreeSet<usize> = job.sections.iter().map(|section| section.group).collect();
     let reads = |mix: Mix| matches!(mix, Mix::Only(Direction::Read));
-    // A job has one kind; the rate that it declares for a simulation cannot be held here.
-    let background = match job.background.first().map(|background| background.kind) {
-        Some(BackgroundKind::Defrag) => BackgroundLoad::Defrag,
-        Some(BackgroundKind::Scrub) => BackgroundLoad::Scrub,
-        Some(BackgroundKind::Rebuild) | None => BackgroundLoad::Nothing,
-    };
     BenchJob {
-        background,
-        load: None,
         text: text.to_owned(),
         only_reads: job.sections.iter().all(|section| reads(section.mix)),
         groups: groups.len(),

@@ -7,20 +7,13 @@
 //! an array that is not there, and a folder on it, are not lost: then the journal is kept.
 
 use super::data_folder;
-use super::journal::{
-    self, Journal, JournalFolder, JournalKnob, StartedLoad, StartedProcess, scrubbed_mount,
-};
+use super::journal::{self, Journal, JournalFolder, JournalKnob, StartedProcess};
 use super::knob::{Knob, KnobKind};
 use super::knob_place::{KnobLoss, locate};
 use super::process_tree::{children_of, kill_tree, name_of, processes_with_files_in, start_time};
 use crate::detect::{Identifiers, Sysroot, array_identifiers, detect_at};
 use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
-
-/// Text of md's `sync_action` during a check, and the text that ends it.
-pub(crate) const CHECK: &str = "check";
-pub(crate) const IDLE: &str = "idle";
 
 /// Result of restoring the knobs of a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -97,11 +90,6 @@ pub(crate) fn restore(sysroot: &Sysroot, path: &Path, journal: &Journal) -> Rest
     let is_later_boot = journal.is_of_earlier_boot(sysroot);
     if !is_later_boot {
         end_fio(journal, &mut report);
-    }
-    if let Some(load) = &journal.load
-        && !is_later_boot
-    {
-        end_load(sysroot, &journal.identity, load, &mut report);
     }
     // In reverse, so that what depends on an earlier change is undone before it; and marks of
     // members last, so that never all of them have one.
@@ -205,40 +193,6 @@ fn end_fio(journal: &Journal, report: &mut RestoreReport) {
         if name == "fio" && !is_known {
             kill_tree(process);
             report.ended.push((name, process));
-        }
-    }
-}
-
-/// Ends work in the background that `bench` started in this boot.
-fn end_load(
-    sysroot: &Sysroot,
-    identity: &Identifiers,
-    load: &StartedLoad,
-    report: &mut RestoreReport,
-) {
-    match load {
-        StartedLoad::Check(knob) => {
-            // An array that is not there checks nothing.
-            let Ok(knob) = locate(sysroot, identity, knob, &Identifiers::default()) else { return };
-            if knob.value(sysroot).is_ok_and(|action| action == CHECK)
-                && let Err(error) = knob.write(sysroot, IDLE)
-            {
-                report.fail(error.to_string());
-            }
-        }
-        StartedLoad::EndedBy(command) => {
-            // Another file system may be mounted there now, with a scrub of its own.
-            if sysroot.is_live()
-                && !scrubbed_mount(command).is_some_and(|mount| is_on(sysroot, mount, identity))
-            {
-                return;
-            }
-            if let [program, arguments @ ..] = command.as_slice() {
-                // That it fails is usual: the work may have ended.
-                let mut command = Command::new(program);
-                command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
-                let _ = command.stderr(Stdio::null()).status();
-            }
         }
     }
 }

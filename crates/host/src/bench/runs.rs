@@ -1,6 +1,5 @@
 //! The runs of a benchmark, one after the other.
 
-use super::background::{BackgroundLoad, LoadContext, RunningLoad};
 use super::changed_array::ChangedArray;
 use super::data_folder::{self, DATA_FILE, DataFolder};
 use super::design::BenchStep;
@@ -138,22 +137,13 @@ impl<'a, 'c> BenchRuns<'a, 'c> {
             }
         };
         self.changed.folder_created(created.inode())?;
-        let inside = self.folder.insert(created).path();
+        let file = self.folder.insert(created).path().join(DATA_FILE);
         let bytes = self.bench.size_bytes;
-        let file = inside.join(DATA_FILE);
         let control = &mut self.control;
         let mut on_written =
             |written| (control.on_event)(BenchEvent::WritesData { bytes, written });
         let is_whole = data_folder::write_data(&file, bytes, control.is_stopped, &mut on_written)
             .map_err(|error| cannot("write", &folder.join(DATA_FILE), error))?;
-        if is_whole && self.bench.jobs.iter().any(|it| it.background == BackgroundLoad::Defrag) {
-            match data_folder::write_fragmented(&inside, bytes) {
-                Ok(()) => {}
-                // Ctrl-C ends fio too.
-                Err(_) if (self.control.is_stopped)() => return Ok(None),
-                Err(error) => return Err(cannot("write a fragmented file in", folder, error)),
-            }
-        }
         Ok(is_whole.then(|| file.display().to_string()))
     }
 
@@ -235,11 +225,7 @@ impl<'a, 'c> BenchRuns<'a, 'c> {
             .map_err(|error| cannot("write", &job_path, error))?;
         let is_read_only = matches!(self.bench.place, DataPlace::Device(_));
         let command = FioCommand { job: &job_path, output: &base, is_read_only };
-        let started = job.load.as_ref().and_then(|load| load.started());
-        self.changed.set_load(started)?;
-        let watched = self.watched(step, cell, &command);
-        self.changed.set_load(None)?;
-        let Some(run) = watched? else { return Ok(Attempt::Stopped) };
+        let Some(run) = self.watched(step, cell, &command)? else { return Ok(Attempt::Stopped) };
         let lateness = Nanos::from_secs_f64(quantile(&run.lateness, 0.99));
         Ok(match lateness > self.bench.lateness_max {
             true => Attempt::Late(lateness),
@@ -247,27 +233,14 @@ impl<'a, 'c> BenchRuns<'a, 'c> {
         })
     }
 
-    /// Runs fio with the background of its job, started again until its process has the remainder
-    /// that is due; `None` if it was stopped.
+    /// Runs fio, started again until its process has the remainder that is due; `None` if it was
+    /// stopped.
     fn watched(
         &self,
         step: &BenchStep,
         cell: &Cell<'_>,
         command: &FioCommand<'_>,
     ) -> Result<Option<FioRun>, Diagnostic> {
-        let positions = self.changed.positions();
-        let context = LoadContext {
-            sysroot: &self.bench.sysroot,
-            positions: &positions,
-            watchdog: self.changed.watchdog(),
-            folder: self.folder.as_ref(),
-        };
-        let load = self.bench.jobs[step.job].load.as_ref();
-        let load = load.map(|load| load.start(context)).transpose();
-        let mut load = load.map_err(|error| {
-            Diagnostic::new(format!("cannot start the work in the background: {error}"))
-        })?;
-        let mut keep_up = || load.as_mut().map_or(Ok(()), RunningLoad::keep_up);
         let due = self.remainders_of(cell.policy).map(|it| (it, self.due(it, step)));
         for start in 1..=STARTS_MAX {
             if let Some((remainders, _)) = due {
@@ -284,7 +257,7 @@ impl<'a, 'c> BenchRuns<'a, 'c> {
                 changed: &*self.changed,
                 accepts: &accepts,
             };
-            match fio_run::run(command, &watch, &mut keep_up)? {
+            match fio_run::run(command, &watch)? {
                 FioEnd::Done(run) => return Ok(Some(run)),
                 FioEnd::Stopped => return Ok(None),
                 FioEnd::NotAccepted => {}

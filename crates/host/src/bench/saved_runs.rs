@@ -8,7 +8,6 @@
 //! The settings of a round are compared with each other, because they met the same state of the
 //! disks. So a round that lacks a run is measured again as a whole.
 
-use super::background::BackgroundLoad;
 use super::design::BenchStep;
 use super::outcome::{RunConditions, SavedRun};
 use super::request::{Bench, DataPlace};
@@ -33,16 +32,10 @@ struct Conditions {
     settle: String,
     size: String,
     place: String,
-    background: Vec<String>,
 }
 
 impl Conditions {
     fn of(bench: &Bench) -> Conditions {
-        let background = |load| match load {
-            BackgroundLoad::Nothing => "none",
-            BackgroundLoad::Scrub => "scrub",
-            BackgroundLoad::Defrag => "defrag",
-        };
         Conditions {
             kernel: bench.sysroot.text("/proc/version").unwrap_or_default(),
             settle: bench.times.settle.to_string(),
@@ -51,7 +44,6 @@ impl Conditions {
                 DataPlace::Folder { above, .. } => format!("a file in {above}"),
                 DataPlace::Device(device) => device.clone(),
             },
-            background: bench.jobs.iter().map(|job| background(job.background).into()).collect(),
         }
     }
 
@@ -62,9 +54,7 @@ impl Conditions {
             ("--settle", &saved.settle, &self.settle),
             ("--size", &saved.size, &self.size),
             ("data", &saved.place, &self.place),
-            ("--background", &saved.background.join(", "), &self.background.join(", ")),
-        ]
-        .map(|(what, saved, now)| (what, saved.clone(), now.clone()));
+        ];
         let mut pairs = pairs.into_iter().filter(|(_, saved, now)| saved != now);
         pairs.next().map(|(what, saved, now)| format!("{what}: saved {saved}; requested {now}"))
     }

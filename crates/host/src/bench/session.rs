@@ -43,13 +43,6 @@ impl Bench {
     fn journal(&self) -> Result<Journal, Diagnostic> {
         let knobs = self.journal_knobs()?;
         let mut journal = Journal::new(&self.sysroot, &self.target, self.identity.clone(), knobs);
-        for load in self.jobs.iter().filter_map(|job| job.load.as_ref()) {
-            for knob in load.journal_knobs(&self.sysroot) {
-                if !journal.knobs.contains(&knob) {
-                    journal.knobs.push(knob);
-                }
-            }
-        }
         if let DataPlace::Folder { folder, above } = &self.place {
             let path = folder.display().to_string();
             journal.folder = Some(JournalFolder { path, above: above.clone(), inode: None });

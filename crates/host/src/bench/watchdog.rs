@@ -68,12 +68,7 @@ impl Watchdog {
         pipe.write_all(line.as_bytes())
     }
 
-    /// One that is ready and does nothing.
-    #[cfg(test)]
-    pub(crate) fn idle() -> Watchdog {
-        Watchdog::start(&Watchdog::idle_command()).unwrap()
-    }
-
+    /// The command of one that is ready and does nothing.
     #[cfg(test)]
     pub(crate) fn idle_command() -> Vec<OsString> {
         ["sh", "-c", "printf r; exec cat > /dev/null"].map(OsString::from).to_vec()

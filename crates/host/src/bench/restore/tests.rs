@@ -235,32 +235,6 @@ fn a_folder_that_is_out_of_reach_keeps_the_journal() {
     assert!(!path.exists() && !tree.path().exists());
 }
 
-#[test]
-fn only_work_that_bench_started_in_this_boot_is_ended() {
-    let tree = Tree::new();
-    let action = "/sys/block/md0/md/sync_action";
-    let ended = tree.folder.path().join("ended");
-    let mut journal = tree.journal();
-    let knob = Knob { path: action.to_owned(), kind: KnobKind::Plain };
-    let end = vec!["touch".to_owned(), ended.display().to_string()];
-    for (load, shown, boot, after, is_ended) in [
-        (Some(StartedLoad::Check(knob.clone())), "check", "one", "idle", false),
-        (Some(StartedLoad::Check(knob.clone())), "recover", "one", "recover", false),
-        (Some(StartedLoad::Check(knob)), "check", "two", "check", false),
-        (None, "check", "one", "check", false),
-        (Some(StartedLoad::EndedBy(end.clone())), "idle", "two", "idle", false),
-        (Some(StartedLoad::EndedBy(end)), "idle", "one", "idle", true),
-    ] {
-        journal.load = load;
-        // A journal with that command would neither be written nor read.
-        fs::write(tree.path(), "").unwrap();
-        tree.set(action, shown);
-        tree.set(BOOT_ID, boot);
-        assert!(tree.restore(&journal).is_as_before());
-        assert_eq!((tree.text(action).as_str(), ended.exists()), (after, is_ended));
-    }
-}
-
 /// Value that bench sets a policy to.
 fn policy_value() -> impl Strategy<Value = String> {
     prop_oneof![
