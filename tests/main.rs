@@ -40,6 +40,5 @@ mod sweep;
 mod systemd;
 mod traces;
 mod tune;
-mod ublk;
 mod watch;
 mod web;

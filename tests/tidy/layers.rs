@@ -57,13 +57,12 @@ const BANNED: [(&[&str], &str, &str); 11] = [
 /// Sources of `io` that may use [`std::time::Instant`]: the driver's clock, and waits for the
 /// system in places that have no driver. All others get their time from the driver, so that a
 /// simulated driver decides it.
-const CLOCK_USERS: [&str; 7] = [
+const CLOCK_USERS: [&str; 6] = [
     "crates/io/src/address.rs",
     "crates/io/src/driver/mod.rs",
     "crates/io/src/driver/teardown.rs",
     "crates/io/src/export/fuse/mount.rs",
     "crates/io/src/export/nbd/acceptor.rs",
-    "crates/io/src/export/ublk/mod.rs",
     "crates/io/src/member/release.rs",
 ];
 

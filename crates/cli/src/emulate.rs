@@ -28,7 +28,6 @@ Examples:
   mirrorball emulate two-hdd-raid1 --policy latency-rr --export nbd:unix:/tmp/volume.sock
   mirrorball emulate arrays/hdd-ssd-raid1.toml --members --backing disks --export nbd:tcp:10809
   mirrorball emulate two-hdd-raid1 --members --export fuse:/tmp/disks --loop
-  mirrorball emulate two-hdd-raid1 --members --export ublk
   fio --name=try --ioengine=nbd --uri='nbd+unix:///?socket=/tmp/hdd.sock' --rw=randread")]
 pub(crate) struct Args {
     /// Built-in model, array file or built-in array

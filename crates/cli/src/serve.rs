@@ -29,7 +29,7 @@ devices that do not agree while none is missing; 2 if the command is wrong.
 
 Examples:
   mirrorball serve /dev/sdb /dev/sdc --export nbd:unix:/tmp/volume.sock
-  mirrorball serve --scan /dev --volume data --export ublk"
+  mirrorball serve --scan /dev --volume data --export fuse:/run/data"
 )]
 pub(crate) struct Args {
     /// Members of a volume: files, block devices or NBD URIs

@@ -23,7 +23,6 @@ use mirrorball_io::export::Export;
 use mirrorball_io::export::fuse::Fuse;
 use mirrorball_io::export::fuse::mount::{MountError, attach};
 use mirrorball_io::export::nbd::server::{ConnectionsMax, Server};
-use mirrorball_io::export::ublk::{DeviceStarter, Ublk, UblkError};
 use mirrorball_io::lateness::{self, Lateness};
 use mirrorball_io::service::{Service, Stopper, raise_limits};
 use mirrorball_io::systemd;
@@ -74,10 +73,7 @@ pub(crate) fn load_policy(
 pub(crate) fn run(assembly: Assembly, listen: &ListenArgs) -> Result<usize, Failure> {
     let Assembly { mut executor, exports, opener, spares, notes, name, policy } = assembly;
     let descriptors = raise_limits();
-    let (addresses, folder, devices) = listen.addresses_by_kind()?;
-    if devices {
-        Ublk::check(&executor).map_err(device_refusal)?;
-    }
+    let (addresses, folder) = listen.addresses_by_kind()?;
     let mut socket_files = SocketFiles::default();
     let Listeners { plain, acceptor, addresses } =
         listen.open(&addresses, &mut socket_files, &mut executor)?;
@@ -90,9 +86,7 @@ pub(crate) fn run(assembly: Assembly, listen: &ListenArgs) -> Result<usize, Fail
             screen::say(format_args!("{}: {} bytes at {place}", export.name, export.size_bytes));
         }
     }
-    let ublk = devices.then(|| add_devices(&exports, &mut executor)).transpose()?;
     let files = fuse.as_ref().map(Fuse::files).unwrap_or_default();
-    let starters = ublk.as_ref().map(Ublk::starters).unwrap_or_default();
     // The other half is for members, listeners and the control socket.
     let connections_max = (descriptors / 2 / listen.descriptors_per_client()).clamp(16, 4096);
     let connections_max = ConnectionsMax(connections_max);
@@ -107,17 +101,10 @@ pub(crate) fn run(assembly: Assembly, listen: &ListenArgs) -> Result<usize, Fail
     };
     let (service, stopper) =
         Service::new(executor, server, Some(control)).map_err(system_failure)?;
-    let mut service = service
-        .with_opener(opener, spares)
-        .map_err(system_failure)?
-        .with_fuse(fuse)
-        .with_ublk(ublk);
+    let mut service = service.with_opener(opener, spares).map_err(system_failure)?.with_fuse(fuse);
     let stopper = Arc::new(stopper);
     stop_at_signals(Arc::clone(&stopper)).map_err(system_failure)?;
-    let open = || {
-        print_files(&files, listen.loops)?;
-        open_devices(&starters)
-    };
+    let open = || print_files(&files, listen.loops);
     let (opened, result) = run_and_open(&mut service, &stopper, open);
     listen.print_notes(service.last_notes());
     let refused = lateness::refused(service.executor());
@@ -134,7 +121,7 @@ pub(crate) fn run(assembly: Assembly, listen: &ListenArgs) -> Result<usize, Fail
     Ok(refused.len())
 }
 
-/// Runs a service until it ends, and opens its exports meanwhile: the kernel reads from a block
+/// Runs a service until it ends, and opens its exports meanwhile: the kernel reads from a loop
 /// device while it is created. Returns the results of both.
 fn run_and_open(
     service: &mut Service,
@@ -191,29 +178,6 @@ fn mount(folder: &Path, exports: &[Export], executor: &mut Executor) -> Result<F
     })?;
     print_notes(notes);
     Ok(fuse)
-}
-
-fn add_devices(exports: &[Export], executor: &mut Executor) -> Result<Ublk, Failure> {
-    let (ublk, notes) = Ublk::add(exports.to_vec(), executor).map_err(device_refusal)?;
-    print_notes(notes);
-    Ok(ublk)
-}
-
-fn device_refusal(error: UblkError) -> Failure {
-    match error {
-        error @ UblkError::NoRing(_) => Failure::WrongUse(error.into()),
-        error => Failure::Fault(error.into()),
-    }
-}
-
-/// Starts block devices and prints their paths.
-fn open_devices(starters: &[DeviceStarter]) -> Result<(), Failure> {
-    for starter in starters {
-        let device = starter.start().map_err(device_refusal)?;
-        let Export { name, size_bytes, .. } = &starter.export;
-        screen::say(format_args!("{name}: {size_bytes} bytes at {}", device.display()));
-    }
-    Ok(())
 }
 
 /// Prints the path of each file, or of the loop device over it.

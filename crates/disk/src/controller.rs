@@ -56,8 +56,6 @@ pub struct WriteBackCache {
     /// Writes that wait for space, in the order of submission.
     waiting: VecDeque<Request>,
     is_writing_back: bool,
-    /// Whether everything is written back, whatever the marks say.
-    is_draining: bool,
     /// Where the elevator is.
     position: u64,
     numbers: u64,
@@ -136,7 +134,6 @@ impl WriteBackCache {
             ready: VecDeque::new(),
             waiting: VecDeque::new(),
             is_writing_back: false,
-            is_draining: false,
             position: 0,
             numbers: 0,
             counts: ControllerCounts::default(),
@@ -209,13 +206,8 @@ impl WriteBackCache {
         }
     }
 
-    /// Writes everything back from now on, as before power is turned off.
-    pub fn drain(&mut self) {
-        self.is_draining = true;
-    }
-
     /// Bytes that are not on the disks yet.
-    pub fn cached_bytes(&self) -> u64 {
+    fn cached_bytes(&self) -> u64 {
         self.dirty.bytes() + self.in_flight_bytes
     }
 
@@ -250,7 +242,7 @@ impl WriteBackCache {
     /// Starts to write back the next unit of the elevator, if one is due.
     fn start_unit(&mut self, map: &ChunkMap) {
         let is_full = !self.waiting.is_empty() || self.cached_bytes() >= self.spec.high_bytes();
-        if self.is_draining || is_full {
+        if is_full {
             self.is_writing_back = true;
         } else if self.dirty.bytes() <= self.spec.low_bytes() {
             self.is_writing_back = false;

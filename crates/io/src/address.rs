@@ -1,4 +1,4 @@
-//! Export addresses: `nbd:unix:PATH`, `nbd:tcp:PORT`, `nbd:tcp:ADDRESS:PORT`, `fuse:DIR` or `ublk`.
+//! Export addresses: `nbd:unix:PATH`, `nbd:tcp:PORT`, `nbd:tcp:ADDRESS:PORT` or `fuse:DIR`.
 //!
 //! A port without an address listens on the loopback interface only, because anyone who can connect
 //! can read and write.
@@ -21,18 +21,12 @@ use std::time::{Duration, Instant};
 pub enum ExportAddress {
     Nbd(ListenAddress),
     Fuse(PathBuf),
-    /// A block device for each export.
-    Ublk,
 }
 
 impl ExportAddress {
     pub fn parse(text: &str) -> Result<ExportAddress, AddressError> {
-        if text == "ublk" {
-            return Ok(ExportAddress::Ublk);
-        }
         let wrong = |what: &str, help| Err(AddressError::Malformed { what: what.to_owned(), help });
         match text.split_once(':').unwrap_or((text, "")) {
-            ("ublk", _) => wrong("ublk takes no value", "write ublk"),
             ("fuse", "") => wrong("the folder is missing", "write fuse:DIR"),
             ("fuse", folder) => Ok(ExportAddress::Fuse(folder.into())),
             _ => ListenAddress::parse(text).map(ExportAddress::Nbd),
@@ -55,7 +49,7 @@ pub enum Transport {
 
 /// Help that lists the form of each kind of address.
 const ALL_ADDRESSES: &str = "write nbd:unix:PATH, nbd:tcp:PORT (this machine only), \
-                             nbd:tcp:ADDRESS:PORT, fuse:DIR or ublk";
+                             nbd:tcp:ADDRESS:PORT or fuse:DIR";
 const NBD_ADDRESSES: &str =
     "write nbd:unix:PATH, nbd:tcp:PORT (this machine only) or nbd:tcp:ADDRESS:PORT";
 const TCP_ADDRESSES: &str = "write nbd:tcp:PORT (this machine only) or nbd:tcp:ADDRESS:PORT";
@@ -170,7 +164,7 @@ impl ListenAddress {
         else {
             let what = match text {
                 "" => "the address is missing",
-                _ => "it does not start with nbd:, fuse: or ublk",
+                _ => "it does not start with nbd: or fuse:",
             };
             return Err(malformed(what, ALL_ADDRESSES));
         };
@@ -355,15 +349,13 @@ mod tests {
     }
 
     #[test]
-    fn fuse_and_ublk_addresses_are_parsed() {
-        assert_eq!(ExportAddress::parse("ublk").unwrap(), ExportAddress::Ublk);
+    fn fuse_addresses_are_parsed() {
         assert_eq!(ExportAddress::parse("fuse:/a:b").unwrap(), ExportAddress::Fuse("/a:b".into()));
         let tcp = ListenAddress::parse("nbd:tcp:1").unwrap();
         assert_eq!(ExportAddress::parse("nbd:tcp:1").unwrap(), ExportAddress::Nbd(tcp));
         for (text, message) in [
             ("fuse:", "the folder is missing\n  help: write fuse:DIR"),
             ("fuse", "the folder is missing\n  help: write fuse:DIR"),
-            ("ublk:/a", "ublk takes no value\n  help: write ublk"),
         ] {
             assert_eq!(ExportAddress::parse(text).unwrap_err().to_string(), message);
         }

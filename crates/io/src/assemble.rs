@@ -172,8 +172,7 @@ pub enum AssembleError {
 pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError> {
     let EmulateOptions { array, shape, policy, policy_name, backing, speed, seed, backend } =
         emulation;
-    refuse_array_cache(array)?;
-    refuse_controller_of_members(array, shape)?;
+    refuse_caches_of_array(array)?;
     let configs = array.member_configs()?;
     let mut notes = Vec::new();
     let mut plans = Vec::new();
@@ -202,34 +201,23 @@ pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError>
     };
     let driver = driver(&Platform::System(backend), &mut notes)?;
     let model_array = array.model_array(seed)?;
-    let mut executor = Executor::new(driver, Clock::new(speed), plans, Some(model_array), volume)?;
-    if let Some(controller) = array.controller {
-        executor = executor.with_controller(controller);
-    }
+    let executor = Executor::new(driver, Clock::new(speed), plans, Some(model_array), volume)?;
     let exports = exports(array, shape, &executor, BLOCK_BYTES as u32);
     let (name, policy) = (array.name.clone(), policy_name);
     let spares = Vec::new();
     Ok(Assembly { executor, exports, opener: None, spares, notes, name, policy })
 }
 
-/// Refuses an array with a cache tier in front of it.
-fn refuse_array_cache(array: &ArraySpec) -> Result<(), Diagnostic> {
-    if array.cache.is_none() {
-        return Ok(());
-    }
-    let message = "`[cache]`, a cache in front of the whole array, can only be simulated";
-    let help = "remove `[cache]`, or give members a `cache` of their own: those are emulated";
-    Err(Diagnostic::new(message).in_file(&array.file_name).with_help(help))
-}
-
-/// Refuses to export the members of an array with a controller, whose cache is in front of them.
-/// Fails if members are exported and the array has a controller.
-fn refuse_controller_of_members(array: &ArraySpec, shape: ExportMode) -> Result<(), Diagnostic> {
-    if array.controller.is_none() || shape == ExportMode::Volume {
-        return Ok(());
-    }
-    let message = "`--members` exports the disks, and the `[controller]` is in front of them";
-    let help = "leave out `--members`, or remove `[controller]`";
+/// Refuses an array with a cache tier or a controller's cache in front of it.
+fn refuse_caches_of_array(array: &ArraySpec) -> Result<(), Diagnostic> {
+    let (table, help) = match (&array.cache, &array.controller) {
+        (Some(_), _) => ("cache", ", or give members a `cache` of their own: those are emulated"),
+        (None, Some(_)) => ("controller", ""),
+        (None, None) => return Ok(()),
+    };
+    let message =
+        format!("`[{table}]`, a cache in front of the whole array, can only be simulated");
+    let help = format!("remove `[{table}]`{help}");
     Err(Diagnostic::new(message).in_file(&array.file_name).with_help(help))
 }
 

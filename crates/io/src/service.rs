@@ -10,7 +10,6 @@ use crate::driver::{Event, EventOwner, Handle, Token, Waker};
 use crate::executor::{Executor, IoReply, IoRequest, Target};
 use crate::export::fuse::Fuse;
 use crate::export::nbd::server::Server;
-use crate::export::ublk::Ublk;
 use crate::rebuild::Rebuild;
 use crate::reopen::{MemberPlace, OpenMember, Reopener};
 use crate::scrub::Scrub;
@@ -26,7 +25,7 @@ use std::time::Duration;
 
 /// Time that a service waits, once it is stopped, for clients that do not receive their replies.
 const STOP_TIMEOUT: Nanos = Nanos::from_secs(10);
-/// Time that the last flush of a volume, or of the cache of a controller, may take.
+/// Time that the last flush of a volume may take.
 const FLUSH_TIMEOUT: Nanos = Nanos::from_secs(300);
 
 /// Stops a service from another thread or a signal handler.
@@ -64,7 +63,6 @@ pub struct Service {
     executor: Executor,
     server: Server,
     fuse: Option<Fuse>,
-    ublk: Option<Ublk>,
     control: Option<Control>,
     rebuild: Rebuild,
     scrub: Scrub,
@@ -91,7 +89,6 @@ impl Service {
             executor,
             server,
             fuse: None,
-            ublk: None,
             control,
             rebuild,
             scrub,
@@ -123,15 +120,9 @@ impl Service {
         Service { fuse, ..self }
     }
 
-    /// Exports these block devices, too.
-    pub fn with_ublk(self, ublk: Option<Ublk>) -> Service {
-        Service { ublk, ..self }
-    }
-
     /// Notes for the user at the end, a line each.
     pub fn last_notes(&self) -> Vec<String> {
         let files = self.fuse.as_ref().and_then(Fuse::teardown_note);
-        let devices = self.ublk.as_ref().map(Ublk::teardown_notes).unwrap_or_default();
         let volume = self.executor.volume().filter(|volume| !volume.is_read_only());
         let unfinished = volume.and_then(unfinished_note);
         let copies = self.rebuild.copies().iter().filter(|copy| copy.error.is_none());
@@ -142,17 +133,7 @@ impl Service {
             };
             format!("`{}` did not take the place of its member: {how}", copy.device())
         });
-        let cached = match self.executor.cached_bytes() {
-            0 if self.executor.has_lost_cached_data() => {
-                Some("data in the cache of the controller could not be written".to_owned())
-            }
-            0 => None,
-            bytes => Some(format!(
-                "{} in the cache of the controller were not written to the disks",
-                format_bytes(bytes)
-            )),
-        };
-        files.into_iter().chain(devices).chain(unfinished).chain(copies).chain(cached).collect()
+        files.into_iter().chain(unfinished).chain(copies).collect()
     }
 
     pub fn executor(&self) -> &Executor {
@@ -188,7 +169,7 @@ impl Service {
         let mut stop = None;
         if let Some(deadline) = self.deadline {
             let now = self.executor.driver.now();
-            let is_over = self.is_done() && self.write_back_cache() && self.end_volume();
+            let is_over = self.is_done() && self.end_volume();
             if now >= deadline || is_over {
                 return Ok(ServiceState::Stopped);
             }
@@ -215,18 +196,7 @@ impl Service {
     fn is_done(&self) -> bool {
         self.server.is_over()
             && self.fuse.as_ref().is_none_or(Fuse::is_over)
-            && self.ublk.as_ref().is_none_or(Ublk::is_over)
             && self.executor.is_idle()
-    }
-
-    /// Has the controller of an array write back its cache. Returns true if there is nothing left.
-    fn write_back_cache(&mut self) -> bool {
-        let is_empty = self.executor.cached_bytes() == 0;
-        if !is_empty {
-            self.deadline = Some(self.executor.driver.now() + FLUSH_TIMEOUT);
-            self.executor.drain_controller();
-        }
-        is_empty
     }
 
     /// Flushes a volume that clients do not use any more, and records in its labels that it was
@@ -333,7 +303,6 @@ impl Service {
             EventOwner::Rebuild => self.rebuild.on_reply(reply, executor),
             EventOwner::Scrub => self.scrub.on_reply(reply, executor),
             EventOwner::FuseRequest => owner(&mut self.fuse).on_reply(reply, executor),
-            EventOwner::UblkRequest => owner(&mut self.ublk).on_reply(reply, executor),
             EventOwner::MemberFile
             | EventOwner::SuccessorFile
             | EventOwner::RemoteReceive
@@ -351,9 +320,7 @@ impl Service {
             | EventOwner::ControlSend
             | EventOwner::ControlProgram
             | EventOwner::ControlHangup
-            | EventOwner::FuseCall
-            | EventOwner::UblkCommand
-            | EventOwner::UblkTeardown => unreachable!("sends no requests: {:?}", reply.token),
+            | EventOwner::FuseCall => unreachable!("sends no requests: {:?}", reply.token),
             EventOwner::Stop => self.on_last_flush(reply.result),
         }
     }
@@ -387,15 +354,11 @@ impl Service {
             // The next turn takes the member from the rebuild's worker.
             EventOwner::Reopen => {}
             EventOwner::FuseCall => owner(&mut self.fuse).on_event(executor),
-            EventOwner::UblkCommand => owner(&mut self.ublk).on_event(&event, executor),
-            // The next turn sees that the teardown is done.
-            EventOwner::UblkTeardown => {}
             EventOwner::Stop => self.stop(),
             EventOwner::Rebuild
             | EventOwner::Scrub
             | EventOwner::NbdRequest
-            | EventOwner::FuseRequest
-            | EventOwner::UblkRequest => unreachable!("no operation: {:?}", event.token),
+            | EventOwner::FuseRequest => unreachable!("no operation: {:?}", event.token),
         }
     }
 
@@ -407,9 +370,6 @@ impl Service {
         self.scrub.stop(executor);
         if let Some(fuse) = &mut self.fuse {
             fuse.stop();
-        }
-        if let Some(ublk) = &mut self.ublk {
-            ublk.stop();
         }
         if let Some(control) = &mut self.control {
             control.stop(executor);

@@ -25,10 +25,10 @@ use std::path::{Path, PathBuf};
 /// Where a service listens, and how it does I/O.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListenArgs {
-    /// Export address: nbd:unix:PATH, nbd:tcp:PORT (this machine only), nbd:tcp:ADDRESS:PORT,
-    /// fuse:DIR (a file in the folder DIR, which is created if it is missing) or ublk (a block
-    /// device). May be given several times. A service that systemd starts with sockets listens on
-    /// those, and takes no nbd: address
+    /// Export address: nbd:unix:PATH, nbd:tcp:PORT (this machine only), nbd:tcp:ADDRESS:PORT, or
+    /// fuse:DIR (a file in the folder DIR, which is created if it is missing). May be given several
+    /// times. A service that systemd starts with sockets listens on those, and takes no nbd:
+    /// address
     #[arg(short, long = "export", value_name = "ADDRESS",
           required = systemd::passed_count().is_none(), value_parser = ExportAddress::parse)]
     exports: Vec<ExportAddress>,
@@ -201,18 +201,14 @@ impl ListenArgs {
         }
     }
 
-    /// The addresses of NBD servers, the folder for FUSE files, and whether to add ublk devices.
-    pub(super) fn addresses_by_kind(
-        &self,
-    ) -> Result<(Vec<ListenAddress>, Option<&Path>, bool), Failure> {
+    /// The addresses of NBD servers, and the folder for FUSE files.
+    pub(super) fn addresses_by_kind(&self) -> Result<(Vec<ListenAddress>, Option<&Path>), Failure> {
         let mut addresses = Vec::new();
         let mut folders = Vec::new();
-        let mut devices = 0;
         for gate in &self.exports {
             match gate {
                 ExportAddress::Nbd(address) => addresses.push(address.clone()),
                 ExportAddress::Fuse(folder) => folders.push(folder.as_path()),
-                ExportAddress::Ublk => devices += 1,
             }
         }
         if let Some(file) = folders.iter().find(|path| path.exists() && !path.is_dir()) {
@@ -228,8 +224,7 @@ impl ListenArgs {
             0 if self.loops => {
                 wrong("--loop has no effect without files\n  help: give --export fuse:DIR")
             }
-            _ if devices > 1 => wrong("--export ublk may be given once\n  help: leave one out"),
-            0 | 1 => Ok((addresses, folders.pop(), devices == 1)),
+            0 | 1 => Ok((addresses, folders.pop())),
             _ => wrong("--export fuse:DIR may be given once"),
         }
     }

@@ -155,17 +155,3 @@ fn flushes_are_done_and_discards_drop_data() {
     assert_eq!(read(&mut cache, STRIP, 2 * STRIP), Admission::Done);
     assert_eq!(cache.submit(request(RequestKind::Scrub, 0, STRIPE)), Admission::PassedOn);
 }
-
-#[test]
-fn a_drained_cache_writes_back_all_that_it_has() {
-    let (map, mut cache) = (map(), cache());
-    write(&mut cache, 0, STRIPE);
-    write(&mut cache, 5 * STRIPE, STRIP);
-    assert_eq!(due(&mut cache, &map), [], "below the high mark");
-    cache.drain();
-    let batch = due(&mut cache, &map);
-    assert_eq!(batch.iter().map(|it| (it.1, it.2)).collect::<Vec<_>>(), [(0, 3), (15, 1)]);
-    assert_eq!(cache.cached_bytes(), STRIPE + STRIP, "until they are on the disks");
-    batch.into_iter().for_each(|(number, ..)| cache.end_write_back(number, true));
-    assert_eq!(cache.cached_bytes(), 0);
-}

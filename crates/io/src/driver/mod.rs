@@ -17,7 +17,6 @@
 
 mod at_once;
 pub mod buffers;
-pub mod device;
 mod endpoint;
 mod memory;
 mod operation;
@@ -34,7 +33,6 @@ mod waker;
 
 pub use endpoint::{BackendKind, Endpoint, FileId};
 pub(crate) use endpoint::{BlockingStream, read_aligned, set_timeouts};
-pub(crate) use operation::Command;
 pub use operation::{Event, Handle, Output};
 pub(crate) use peer::PeerPlace;
 pub use platform::Platform;
@@ -285,12 +283,6 @@ impl Driver {
     /// Deallocates a range of a file, which then reads as zeroes.
     pub fn discard(&mut self, token: Token, file: Handle, offset: u64, length: u64) {
         self.start(token, file, OperationKind::Discard { offset, length });
-    }
-
-    /// Sends a command to a device. Without io_uring it fails with `EOPNOTSUPP`. The device must
-    /// not use more memory than the slice of the command.
-    pub(crate) fn command(&mut self, token: Token, device: Handle, command: Command) {
-        self.start(token, device, OperationKind::Command(command));
     }
 
     pub fn in_flight(&self) -> usize {

@@ -32,16 +32,6 @@ pub enum Output {
     HungUp,
 }
 
-/// A device-specific command. The kernel gets 16 bytes: the head, and the address of the slice.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Command {
-    pub(crate) code: u32,
-    /// First 8 bytes of the command.
-    pub(crate) head: [u8; 8],
-    /// Memory that the device may read and change until the command ends.
-    pub(crate) slice: Slice,
-}
-
 /// Kind of an operation. Slices shrink as parts of the operation complete.
 #[derive(Clone)]
 pub(super) enum OperationKind {
@@ -61,7 +51,6 @@ pub(super) enum OperationKind {
         offset: u64,
         length: u64,
     },
-    Command(Command),
     /// Waits until the connection ends.
     Hangup,
     /// Waits until the waker is set; never ends, except by closing.
@@ -81,9 +70,7 @@ impl OperationKind {
     #[inline]
     pub(super) fn each_use(&self, buffers: &mut Buffers, act: fn(&mut Buffers, Slice, Use)) {
         match self {
-            OperationKind::Receive(slice)
-            | OperationKind::Read { slice, .. }
-            | OperationKind::Command(Command { slice, .. }) => {
+            OperationKind::Receive(slice) | OperationKind::Read { slice, .. } => {
                 act(buffers, *slice, Use::Target);
             }
             OperationKind::Write { slice, .. } => act(buffers, *slice, Use::Source),
@@ -129,7 +116,6 @@ impl OperationKind {
             | OperationKind::Receive(_)
             | OperationKind::Sync
             | OperationKind::Discard { .. }
-            | OperationKind::Command(_)
             | OperationKind::Hangup
             | OperationKind::Wake(_) => false,
         }

@@ -30,23 +30,10 @@ struct Job {
 }
 
 enum Task {
-    Read {
-        offset: u64,
-        memory: Memory,
-        slice: Slice,
-    },
-    Write {
-        offset: u64,
-        memory: Memory,
-        length: usize,
-    },
+    Read { offset: u64, memory: Memory, slice: Slice },
+    Write { offset: u64, memory: Memory, length: usize },
     Sync,
-    Discard {
-        offset: u64,
-        length: u64,
-    },
-    /// A device command, which fails without io_uring.
-    Command,
+    Discard { offset: u64, length: u64 },
 }
 
 #[derive(Default)]
@@ -135,7 +122,6 @@ impl Pool {
             OperationKind::Discard { offset, length } => {
                 Task::Discard { offset: *offset, length: *length }
             }
-            OperationKind::Command(_) => Task::Command,
         };
         self.shared.lock().waiting.push_back(Job { key, fd, task, result: Ok(0) });
         self.shared.work.notify_one();
@@ -282,6 +268,5 @@ fn perform(task: &mut Task, fd: &OwnedFd) -> Result<usize, Errno> {
             let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             rustix::fs::fallocate(fd, mode, *offset, *length).map(|()| 0)
         }
-        Task::Command => Err(Errno::OPNOTSUPP),
     })
 }

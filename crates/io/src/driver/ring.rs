@@ -1,5 +1,4 @@
-//! The io_uring backend; it, [`super::device`] and `memory.rs` are the only files with `unsafe` in
-//! them.
+//! The io_uring backend; it and `memory.rs` are the only files with `unsafe` in them.
 //!
 //! Three things need it. Queueing an entry hands the kernel pointers that must stay valid until the
 //! operation ends: they point into the driver's buffers, which neither move nor go away while an
@@ -14,7 +13,7 @@
 #![allow(unsafe_code, reason = "the interface of io_uring is pointers; see the page above")]
 
 use super::buffers::{Buffers, Slice};
-use super::{Command, Handle, OperationKey, OperationKind, SLICES_MAX};
+use super::{Handle, OperationKey, OperationKind, SLICES_MAX};
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
 use mirrorball_core::slab::SlabKey;
@@ -153,13 +152,6 @@ impl Ring {
                 .offset(*offset)
                 .mode(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)
                 .build(),
-            OperationKind::Command(Command { code, head, slice }) => {
-                let address = buffers.pointer_mut(*slice) as u64;
-                let mut bytes = [0; 16];
-                bytes[..8].copy_from_slice(head);
-                bytes[8..].copy_from_slice(&address.to_ne_bytes());
-                opcode::UringCmd16::new(fd, *code).cmd(bytes).build()
-            }
             // The kernel adds the end of the connection to what is polled for.
             OperationKind::Hangup => opcode::PollAdd::new(fd, 0).build(),
             OperationKind::Wake(_) => opcode::PollAdd::new(fd, libc::POLLIN as u32).build(),

@@ -139,18 +139,6 @@ fn closing_ends_what_waits_and_patience_ends() {
 }
 
 #[test]
-fn a_command_to_what_takes_none_is_refused() {
-    for mut driver in drivers() {
-        let file = driver.adopt(tempfile::tempfile().unwrap().into()).unwrap();
-        let buffer = driver.acquire(512);
-        let slice = Slice::data(buffer, 0, 512);
-        driver.command(token(1), file, Command { code: 7, head: [0; 8], slice });
-        assert_eq!(wait_for(&mut driver, 1), [(1, Err(Errno::OPNOTSUPP))]);
-        driver.release(buffer);
-    }
-}
-
-#[test]
 fn immediate_completions_do_not_starve_other_operations() {
     for mut driver in drivers() {
         let [(ours, theirs), (quiet, other)] = [(); 2].map(|()| UnixStream::pair().unwrap());

@@ -49,12 +49,6 @@ pub enum EventOwner {
     FuseCall,
     /// FUSE: a request to the executor.
     FuseRequest,
-    /// ublk: a command that waits for a request of the kernel.
-    UblkCommand,
-    /// ublk: a request to the executor.
-    UblkRequest,
-    /// ublk: the end of the teardown.
-    UblkTeardown,
     /// Service: a stop request.
     Stop,
 }

@@ -269,9 +269,7 @@ impl Executor {
     pub fn discards_zero(&self, target: Target) -> bool {
         match target {
             Target::Volume => {
-                !self.has_parity()
-                    && self.controller.is_none()
-                    && self.slots.iter().all(MemberSlot::discards_zero)
+                !self.has_parity() && self.slots.iter().all(MemberSlot::discards_zero)
             }
             Target::Member(member) => self.slots[member.get()].discards_zero(),
         }

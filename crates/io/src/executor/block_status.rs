@@ -46,10 +46,6 @@ impl Executor {
         };
         let volume = match (target, &self.volume) {
             (Target::Volume, Some(volume)) => volume,
-            // What is in the cache of a controller is on no member yet.
-            (Target::Volume, _) if self.controller.is_some() => {
-                return vec![StatusSegment { length, sources: None }];
-            }
             (Target::Volume, None) => return vec![StatusSegment { length, sources: None }],
             (Target::Member(member), _) => {
                 let mirror = Mirror { member, offset, copy: 0 };

@@ -10,9 +10,6 @@
 //! I/O ends when both are done. The difference to the model's time is its *lateness*, recorded in a
 //! histogram per member, because latencies of late I/Os say nothing about the model.
 //!
-//! **A controller** may be emulated in front of the volume: a write-back cache with its data
-//! (`controller_cache`).
-//!
 //! **Time** is the time of the models ([`crate::clock`]), for the volume and the policies, too.
 //!
 //! Memory is reused: nothing is allocated per request in a steady state, but for operations on full
@@ -20,10 +17,6 @@
 
 mod active_io;
 pub(crate) mod block_status;
-mod cached_data;
-mod controller_cache;
-#[cfg(test)]
-mod controller_tests;
 #[cfg(test)]
 mod fault_tests;
 mod member_fault;
@@ -48,7 +41,6 @@ use crate::driver::{Driver, Event, EventOwner, Output};
 use crate::member::remote::{self, RemoteReply};
 use crate::member::{NewMember, Source, io_error};
 use active_io::{ActiveIo, LateData, Origin, zeroing_step};
-use controller_cache::ControllerCache;
 pub use member_fault::{FailedIo, FaultCause, MemberFault};
 use member_slot::MemberSlot;
 pub use mirror_compare::BlockDifference;
@@ -107,8 +99,6 @@ pub struct Executor {
     /// The time of this turn. The volume and the models get no other, so it never decreases.
     now: Nanos,
     volume: Option<Volume>,
-    /// The cache of the controller in front of the volume, if there is one.
-    controller: Option<ControllerCache>,
     slots: Vec<MemberSlot>,
     model_array: Option<ModelArray>,
     requests: Slab<IoRequestKey, IoRequest>,
@@ -155,7 +145,6 @@ impl Executor {
             clock,
             now: clock.model(now),
             volume,
-            controller: None,
             slots,
             model_array,
             requests: Slab::default(),
@@ -242,7 +231,6 @@ impl Executor {
     fn submit_now(&mut self, request: IoRequest) {
         let key = self.requests.insert(request);
         match request.target {
-            Target::Volume if self.controller_takes(key, &request) => {}
             Target::Volume => self.submit_to_volume(key, &request),
             Target::Member(member) => self.submit_to_member(key, member, &request),
         }
@@ -259,9 +247,6 @@ impl Executor {
             volume.on_timeout(now);
         }
         self.run_volume();
-        while self.run_controller() {
-            self.run_volume();
-        }
     }
 
     /// Starts the member I/O of the volume, and takes its replies.
@@ -406,15 +391,12 @@ impl Executor {
         if !self.late_data.is_empty() {
             self.copy_late_data(key);
         }
-        let is_write_back = self.end_for_controller(key, result);
         let request = self.requests.remove(key).expect("a request ends once");
         self.failed_requests.count(&request, result);
         if request.kind == RequestKind::Scrub {
             self.compare_mirrors(key, request.offset);
         }
-        if !is_write_back {
-            self.ended.push_back(IoReply { token: request.token, result });
-        }
+        self.ended.push_back(IoReply { token: request.token, result });
         if self.hold.is_some() {
             self.start_held();
         }

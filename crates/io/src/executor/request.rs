@@ -52,8 +52,7 @@ pub struct IoRequest {
 
 impl IoRequest {
     /// The CPU of the request, for policies that decide for each CPU. The CPUs of clients are not
-    /// known here, so each stream counts as one: a connection of NBD, a process with FUSE, a block
-    /// device with ublk.
+    /// known here, so each stream counts as one: a connection of NBD, a process with FUSE.
     pub(super) fn cpu(&self) -> u32 {
         self.stream as u32
     }

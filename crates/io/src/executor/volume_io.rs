@@ -12,7 +12,7 @@ use mirrorball_core::slab::SlabKey;
 use mirrorball_store::StoreVolume;
 
 impl Executor {
-    /// Starts a request for the volume, behind the cache of a controller.
+    /// Starts a request for the volume.
     pub(super) fn submit_to_volume(&mut self, key: IoRequestKey, request: &IoRequest) {
         let IoRequest { kind, offset, length, stream, buffer, .. } = *request;
         let id = RequestId(key.slot().into());

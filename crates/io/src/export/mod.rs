@@ -2,13 +2,11 @@
 //!
 //! - [`nbd`]: over TCP and unix sockets, with or without TLS.
 //! - [`fuse`]: as files in a directory.
-//! - [`ublk`]: as block devices.
-//! - `chunked_ops`: splits large write-zeroes and discard requests; shared by all three.
+//! - `chunked_ops`: splits large write-zeroes and discard requests; shared by both.
 
 pub(crate) mod chunked_ops;
 pub mod fuse;
 pub mod nbd;
-pub mod ublk;
 
 use crate::executor::Target;
 
