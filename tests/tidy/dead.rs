@@ -6,9 +6,6 @@ use std::collections::BTreeSet;
 
 /// Folders of a package in which each file, or each folder with a `main.rs`, is a target.
 const TARGET_FOLDERS: [&str; 4] = ["src/bin", "tests", "benches", "examples"];
-/// Folders of policies, which `program build` compiles; a table or a test names each by its file.
-const POLICY_FOLDERS: [&str; 3] =
-    ["crates/program/template", "crates/program/tests/programs/rust", "programs"];
 /// Manifests and tools' settings, which their tools find by name.
 const TOOL_FILES: [&str; 6] = [
     "Cargo.toml", "clippy.toml", "deny.toml", "pyproject.toml", "rust-toolchain.toml",
@@ -28,16 +25,11 @@ pub(crate) fn sources(tree: &Tree) -> Vec<Offence> {
         }
     }
     tree.rust()
-        .filter(|file| !reached.contains(&file.path) && !is_named_policy(tree, file))
+        .filter(|file| !reached.contains(&file.path))
         .map(|file| {
             file.offence(1, "no `mod` line or target reaches this file: name it or drop it")
         })
         .collect()
-}
-
-fn is_named_policy(tree: &Tree, file: &File) -> bool {
-    let texts = || tree.rust().flat_map(|rust| &rust.tokens).filter_map(Token::string);
-    POLICY_FOLDERS.contains(&file.folder()) && texts().any(|text| names(text, file.name()))
 }
 
 /// Arrays, jobs and profiles that no source and no other data file names.
@@ -149,8 +141,6 @@ pub(crate) fn sources_canary() -> Canary {
         "crates/x/src/dead.rs",
         "crates/x/src/odd.rs",
         "crates/x/src/odd_name.rs",
-        "programs/dead.rs",
-        "programs/named.rs",
         "tests/t/deep.rs",
         "tests/u.rs",
     ];
@@ -159,13 +149,13 @@ pub(crate) fn sources_canary() -> Canary {
         ("crates/x/Cargo.toml", manifest.into()),
         ("crates/x/src/a.rs", "mod b;".into()),
         ("crates/x/src/lib.rs", lib.into()),
-        ("tests/t/main.rs", "mod deep;\nconst A: &str = \"named.rs\";".into()),
+        ("tests/t/main.rs", "mod deep;".into()),
     ]);
     Canary {
         files,
         caught_at: vec![
             "crates/x/src/b.rs:1", "crates/x/src/dead.rs:1", "crates/x/src/odd.rs:1",
-            "programs/dead.rs:1", "tests/u.rs:1",
+            "tests/u.rs:1",
         ],
     }
 }

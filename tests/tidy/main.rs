@@ -12,13 +12,11 @@
 //! Source of the idea: TigerBeetle, `src/tidy.zig`.
 
 mod circles;
-mod compiled_in;
 mod dead;
 mod doc_words;
 mod documented;
 mod layers;
 mod lengths;
-mod modules;
 mod policies;
 mod predicates;
 mod source;
@@ -42,16 +40,14 @@ struct Canary {
     caught_at: Vec<&'static str>,
 }
 
-const CHECKS: [Check; 22] = [
+const CHECKS: [Check; 20] = [
     Check { name: "file length", find: lengths::files, canary: lengths::files_canary },
     Check { name: "function length", find: lengths::functions, canary: lengths::functions_canary },
     Check { name: "line length", find: lengths::lines, canary: lengths::lines_canary },
     Check { name: "layers", find: layers::dependencies, canary: layers::dependencies_canary },
-    Check { name: "modules of lab", find: modules::arrows, canary: modules::arrows_canary },
     Check { name: "pure crates", find: layers::purity, canary: layers::purity_canary },
     Check { name: "clock of io", find: layers::io_clock, canary: layers::io_clock_canary },
     Check { name: "dead sources", find: dead::sources, canary: dead::sources_canary },
-    Check { name: "compiled in", find: compiled_in::files, canary: compiled_in::files_canary },
     Check { name: "dead data", find: dead::data, canary: dead::data_canary },
     Check { name: "policy pages", find: policies::pages, canary: policies::pages_canary },
     Check { name: "policy rows", find: policies::rows, canary: policies::rows_canary },
