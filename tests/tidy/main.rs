@@ -7,7 +7,7 @@
 //! a small bad tree and the places where the check must object. A check that goes blind fails here,
 //! not silently.
 //!
-//! Not checked here: what rustfmt, clippy and rustdoc already check.
+//! Not checked here: what rustfmt and clippy already check.
 //!
 //! Source of the idea: TigerBeetle, `src/tidy.zig`.
 
@@ -40,7 +40,7 @@ struct Canary {
     caught_at: Vec<&'static str>,
 }
 
-const CHECKS: [Check; 20] = [
+const CHECKS: [Check; 21] = [
     Check { name: "file length", find: lengths::files, canary: lengths::files_canary },
     Check { name: "function length", find: lengths::functions, canary: lengths::functions_canary },
     Check { name: "line length", find: lengths::lines, canary: lengths::lines_canary },
@@ -65,6 +65,7 @@ const CHECKS: [Check; 20] = [
         canary: documented::promised_tests_canary,
     },
     Check { name: "openings", find: doc_words::openings, canary: doc_words::openings_canary },
+    Check { name: "links", find: doc_words::links, canary: doc_words::links_canary },
     Check { name: "predicates", find: predicates::act, canary: predicates::act_canary },
     Check { name: "file pages", find: words::pages, canary: words::pages_canary },
     Check { name: "banned words", find: words::banned, canary: words::banned_canary },
