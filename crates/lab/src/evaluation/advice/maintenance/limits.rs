@@ -2,7 +2,7 @@
 //! gains meanwhile.
 
 use super::{LOADS, Load, MaintenanceOptions, Window, Work, WorkTime, job, run_all};
-use crate::experiment::systems::Commands;
+use crate::experiment::systems::{Commands, LimitedWork};
 use anyhow::Result;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_disk::array_file::ArraySpec;
@@ -71,10 +71,17 @@ pub(super) fn measure(
         Ok(measured.map(|(time, runs)| LimitedTime::new(kib, time, &runs)))
     };
     let Some(now) = of(options.limit_kib(array))? else { return Ok(None) };
-    let alone = Window { array: array.clone(), job: job(READER, "", None) };
-    let Some(alone) = run_all(&[alone], policy, READER.window, options)? else { return Ok(None) };
-    let (reads_per_s_without, p99_ns_without) = reads(&alone);
     let unlimited = work(READER, None);
+    // A scrub is simulated on the part that decides its time, so the reader alone reads there, too.
+    let place = match limit.work {
+        LimitedWork::Scrub => &unlimited.windows[0].array,
+        LimitedWork::Rebuild => array,
+    };
+    let alone = Window { array: place.clone(), job: job(READER, "", None) };
+    let policy_alone = unlimited.policy(policy);
+    let alone = run_all(&[alone], policy_alone, READER.window, options)?;
+    let Some(alone) = alone else { return Ok(None) };
+    let (reads_per_s_without, p99_ns_without) = reads(&alone);
     let devices = unlimited.parts * unlimited.devices as f64;
     let rate_kib = (now.time.bytes_per_s / devices / 1024.0) as u64;
     let mut rows = vec![now];

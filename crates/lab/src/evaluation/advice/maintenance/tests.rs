@@ -98,6 +98,22 @@ fn a_limit_costs_time_and_is_the_gain_of_a_reader() {
     assert!((rate - 1.0).abs() < 0.1, "{row:?}");
 }
 
+/// The largest device decides the time of a scrub, so the readers with it and without it read
+/// there: 5 ms each.
+#[test]
+fn a_reader_without_a_scrub_reads_where_the_one_with_it_does() {
+    let member = |size, service| {
+        let set = format!("set = {{ service = \"{service}ms\" }}");
+        format!("[[member]]\nmodel = \"delay\"\nsize = \"{size}GB\"\n{set}\n")
+    };
+    let text = [member(10, 9), member(10, 9), member(20, 5)].concat();
+    let text = "profile = \"raid1\"\n".to_owned() + &text;
+    for policy in ["btrfs/pid", "mirrorball/first", "mirrorball/auto"] {
+        let limited = measured_of(&text, &[policy], find("btrfs").ok()).limited.unwrap();
+        assert!((limited.reads_per_s_without - 200.0).abs() < 4.0, "{policy}: {limited:?}");
+    }
+}
+
 /// Disks that are faster than md's own limit are rebuilt at that rate, however short the windows.
 #[test]
 fn the_default_limit_of_md_decides_for_fast_disks() {
