@@ -342,6 +342,7 @@ impl ArrayCondition {
             let is_telling = self.progress_percent.is_some_and(|percent| percent >= 1.0);
             let left = self.hours_left.filter(|_| is_telling).map(|hours| match hours {
                 hours if hours < 1.0 => format!(", {:.0} min left at its rate", hours * 60.0),
+                hours if hours < 10.0 => format!(", {hours:.1} h left at its rate"),
                 hours => format!(", {hours:.0} h left at its rate"),
             });
             let (progress, left) = (progress.unwrap_or_default(), left.unwrap_or_default());

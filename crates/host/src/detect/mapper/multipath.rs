@@ -36,13 +36,20 @@ impl Mapped<'_> {
         };
         let (paths, standing): (Vec<&BlockDevice>, Vec<&BlockDevice>) =
             slaves.iter().partition(serves);
-        let standing: Vec<&str> = standing.iter().map(|path| path.name.as_str()).collect();
-        note_standby(&self.name, paths.len(), &standing, "another group", GROUPING, &mut notes)?;
         let state = |path: &BlockDevice| {
             let all = groups.iter().flat_map(|group| &group.paths);
             let found = all.clone().find(|(dev, _)| *dev == number(path))?;
             found.1.as_deref().map(str::to_owned)
         };
+        let is_down = |path: &&BlockDevice| state(path).as_deref() == Some("F");
+        let (down, standing): (Vec<&BlockDevice>, Vec<&BlockDevice>) =
+            standing.into_iter().partition(is_down);
+        let [down, standing] = [down, standing]
+            .map(|paths| paths.iter().map(|path| path.name.as_str()).collect::<Vec<&str>>());
+        note_standby(&self.name, paths.len(), &standing, "another group", GROUPING, &mut notes)?;
+        if !down.is_empty() {
+            notes.push(format!("failed in another group: {}", down.join(", ")));
+        }
         let member = |(devid, path): (u64, &&BlockDevice)| {
             let mut member = read_member(self.sysroot, devid, Some(path));
             (member.is_failed, member.state) = match state(path).as_deref() {
@@ -66,6 +73,7 @@ impl Mapped<'_> {
         array.policy.spec = selector.as_ref().map(|name| format!("dm/{name}"));
         array.policy.text = selector;
         array.not_known = not_known;
+        array.condition.missing += down.len();
         Ok(array)
     }
 }

@@ -1,6 +1,6 @@
 //! Paths: `multipath -ll` of all ages, and `nvme list-subsys`.
 
-use super::text::is_disk_name;
+use super::text::{is_disk_name, size_of};
 use super::tree::Tree;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -46,11 +46,13 @@ pub(super) fn read_multipath(tree: &mut Tree, lines: &[&str]) {
         let end = at.get(index + 1).copied().unwrap_or(words.len());
         let is_id = words[begin - 1].starts_with('(');
         let name = begin.checked_sub(if is_id { 2 } else { 1 }).map(|at| words[at]);
-        let groups = groups(&words[begin + 1..end]);
+        let own = &words[begin + 1..end];
+        let groups = groups(own);
         if let Some(name) = name.filter(|_| !groups.is_empty()) {
             let number = words[*begin].strip_prefix("dm-").and_then(|it| it.parse().ok());
             number.into_iter().for_each(|number| tree.set_mapping(name, number));
             add_multipath(tree, name, &groups);
+            add_volume(tree, own, &groups);
         }
     }
 }
@@ -78,6 +80,21 @@ fn groups(words: &[&str]) -> Vec<PriorityGroup> {
     }
     groups.retain(|group| !group.paths.is_empty());
     groups
+}
+
+/// Adds the facts that a map has of its volume to each path: `PURE,FlashArray`, and its size.
+fn add_volume(tree: &mut Tree, words: &[&str], groups: &[PriorityGroup]) {
+    let size = words.iter().find_map(|word| word.strip_prefix("size=")).and_then(size_of);
+    let product = words.first().and_then(|word| word.split_once(','));
+    for (path, _) in groups.iter().flat_map(|group| &group.paths) {
+        let folder = tree.device(path);
+        size.into_iter()
+            .for_each(|bytes| tree.add(format!("{folder}/size"), (bytes / 512).to_string()));
+        if let Some((vendor, model)) = product {
+            tree.add(format!("{folder}/device/vendor"), vendor);
+            tree.add(format!("{folder}/device/model"), model);
+        }
+    }
 }
 
 fn add_multipath(tree: &mut Tree, name: &str, groups: &[PriorityGroup]) {
