@@ -180,7 +180,7 @@ fn advise_takes_what_was_measured_on_the_same_array() {
         "You have      btrfs/devid:2\n",
         "Best offered  btrfs/pid: ",
         "set    echo pid > /sys/fs/btrfs/",
-        "Best known    nothing compared here is worth a change",
+        "Best known    nothing else that is worth a change",
         "Confidence    measured on this array by `bench`, 4 rounds",
     ] {
         assert!(said.contains(part), "no `{part}` in\n{said}");

@@ -206,6 +206,9 @@ fn follow(
     sampler: &mut Sampler,
     stop: &AtomicBool,
 ) -> Result<Ending, Failure> {
+    let disks: Vec<&str> = watching.disks().map(|it| it.disk.name.as_str()).collect();
+    let disks = disks.join(", ");
+    screen::say(format_args!("watching {disks}: a line follows when one becomes slow"));
     let mut slow = Vec::new();
     while wait(args.every, stop) {
         take(args, watching, sampler)?;

@@ -7,7 +7,7 @@ use super::target::{self, AdviseTarget};
 use crate::ending::Failure;
 use crate::screen;
 use anyhow::{Context, Result, anyhow, bail};
-use mirrorball_core::geometry::{ArrayLayout, LayoutKind, Profile};
+use mirrorball_core::geometry::{ArrayLayout, GeometryError, LayoutKind, Profile};
 use mirrorball_core::units::{KIB, format_bytes, parse_bytes};
 use mirrorball_disk::array_file::{
     AddedMember, ArrayEdit, ArrayFile, ArraySpec, MemberSource, MemberSpec,
@@ -364,6 +364,21 @@ fn size(member: &MemberSpec) -> Option<u64> {
     }
 }
 
+/// Fails if the disks that are added make no whole mirrors, where each takes so many.
+fn check_groups(changes: &[ArrayChange], array: &ArraySpec) -> Result<()> {
+    let added = changes.iter().filter(|it| matches!(it, ArrayChange::Add(_))).count();
+    let is_laid_out = changes.iter().any(|it| matches!(it, ArrayChange::Layout(_)));
+    if let (false, Err(GeometryError::PartialGroup { copies, .. })) =
+        (is_laid_out, array.layout.check_members(array.members.len() + added))
+    {
+        bail!(
+            "a mirror is of {copies} disks, and {added} more make no whole one\n  help: give \
+             --what-if add=MODEL {copies} times"
+        );
+    }
+    Ok(())
+}
+
 fn edited(changes: &[ArrayChange], question: &Question, sizes: Sizes) -> Result<String> {
     let system = question.asked.chosen.system;
     if system.is_multipath {
@@ -379,6 +394,7 @@ fn edited(changes: &[ArrayChange], question: &Question, sizes: Sizes) -> Result<
         _ => AddedMember::MoreCopies,
     };
     let array = &question.asked.inputs.array;
+    check_groups(changes, array)?;
     let mut edit = ArrayEdit::new(&target::read(&question.array)?);
     let mut in_force = question.asked.now().to_owned();
     let mut replaced = Vec::new();

@@ -145,7 +145,7 @@ fn choices(advice: &Advice, width: usize) -> String {
     match &advice.known {
         Some(known) => text += &candidate("Best known", known, width),
         None if !advice.has_choice => {}
-        None => text += &entry("Best known", "nothing compared here is worth a change", width),
+        None => text += &entry("Best known", "nothing else that is worth a change", width),
     }
     text + &entry("Confidence", &advice.confidence, width)
 }

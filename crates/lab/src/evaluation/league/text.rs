@@ -141,9 +141,14 @@ fn interval(bounded: &Bounded) -> String {
     format!("{:.3} [{:.3}, {:.3}]", bounded.value, bounded.low, bounded.high)
 }
 
+/// With fewer pairings the draws of an interval are often equal.
+const FEW_PAIRINGS: usize = 10;
+
 /// The figures of a subject, in sentences.
 fn summary(standings: &Standings, subject: &str) -> Vec<String> {
     let (shown, row) = (short_policy_name(subject), standings.row(subject));
+    let ranked = || standings.rows.iter().filter(|it| !REFERENCES.contains(&it.policy.as_str()));
+    let place = ranked().filter(|it| it.geometric_mean.value > row.geometric_mean.value).count();
     let rival = standings.best_rival();
     let of_rival = standings.compared(subject, &rival.policy);
     let tails = standings.tails(subject);
@@ -158,8 +163,10 @@ fn summary(standings: &Standings, subject: &str) -> Vec<String> {
         .collect();
     let mut sentences = vec![
         format!(
-            "{shown}: geometric mean {} of the best rival of each pairing; {} times that of {}, \
-             the best single rival; {}",
+            "{shown}: place {} of {}, by geometric mean {} of the best rival of each pairing; {} \
+             times that of {}, the best single rival; {}",
+            place + 1,
+            ranked().count(),
             interval(&row.geometric_mean),
             interval(&of_rival),
             short_policy_name(&rival.policy),
@@ -177,6 +184,12 @@ fn summary(standings: &Standings, subject: &str) -> Vec<String> {
             tails.ties, tails.p99.1, tails.p99.0, tails.p99_9.1, tails.p99_9.0
         ),
     ];
+    if standings.pairings.len() < FEW_PAIRINGS {
+        sentences.push(format!(
+            "{} are few: with other ones the order may be another",
+            counted(standings.pairings.len(), "pairing", "pairings")
+        ));
+    }
     if let Some(last) = standings.last_build(subject) {
         let (of, all) = (last.pairings, standings.pairings.len());
         sentences.push(format!(

@@ -51,9 +51,10 @@ fn summary(repetition: &Repetition) -> String {
             parts.push(format!("{name}: {count} of {}", held.len()));
         }
     }
-    match parts.is_empty() {
-        true => "nothing of it has a published value".to_owned(),
-        false => parts.join("; "),
+    match (parts.is_empty(), tables().any(|table| table.agreement.is_some())) {
+        (false, _) => parts.join("; "),
+        (true, true) => "no rows of it are more than 10 % apart in the original".to_owned(),
+        (true, false) => "nothing of it has a published value".to_owned(),
     }
 }
 
@@ -113,7 +114,7 @@ fn agreement(agreement: &RankAgreement) -> String {
         None => "no two rows are more than 10 % apart in the original".to_owned(),
     };
     format!(
-        "{tau}; ratio error median {:.0} %, worst {:.0} %",
+        "{tau}; the ratio of two rows is off by {:.0} % (median), {:.0} % (worst)",
         100.0 * agreement.ratio_error_median,
         100.0 * agreement.ratio_error_worst
     )
