@@ -125,6 +125,7 @@ impl BlockDevice {
             () if self.is_partition(sysroot) => "partition",
             () if sysroot.exists(&self.file("loop")) => "loop device",
             () if self.name.starts_with("bcache") => "bcache",
+            () if self.name.starts_with("drbd") => "drbd",
             () => "disk",
         }
         .to_owned()

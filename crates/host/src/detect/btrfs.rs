@@ -186,6 +186,7 @@ impl<'a> Btrfs<'a> {
                     "the data are {first}, without copies to choose among: this describes the \
                      metadata, which are {metadata}"
                 ));
+                notes.push("a scrub reads the data, too, so it takes longer".to_owned());
                 Ok(metadata)
             }
             (None, None) => Err(no_mirror(
@@ -216,7 +217,7 @@ impl<'a> Btrfs<'a> {
     }
 
     /// Where it is mounted: the first mount of one of its devices.
-    fn mount(&self) -> Option<MountEntry> {
+    pub(super) fn mount(&self) -> Option<MountEntry> {
         let names = self.device_names();
         let is_ours = |mount: &MountEntry| {
             let device = BlockDevice::by_path(self.sysroot, &mount.source);

@@ -135,6 +135,12 @@ pub(super) fn behind(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, D
 
 /// The error for a path on a file system that is on no block device.
 fn on_no_device(sysroot: &Sysroot, path: &str, mount: &MountEntry) -> DetectError {
+    if mount.kind == "bcachefs" {
+        let what = format!("{path} is on bcachefs ({}), which is not read", mount.source);
+        let help = "describe its devices in an array file, and give that to `mirrorball advise \
+                    --system bcachefs`";
+        return DetectError::NoArray(Diagnostic::new(what).with_help(help));
+    }
     let what =
         format!("{path} is on {} ({}), which is on no block device", mount.kind, mount.source);
     if sysroot.is_live() {
@@ -296,7 +302,9 @@ fn of_btrfs(
     match btrfs.only_device() {
         Some(device) => {
             stack.push(btrfs.layer());
-            below(sysroot, target, &device, stack)
+            let mut array = below(sysroot, target, &device, stack)?;
+            array.mount = btrfs.mount().map(|mount| mount.point).or(array.mount);
+            Ok(array)
         }
         None => btrfs.array(),
     }
@@ -309,8 +317,12 @@ fn mirrored(sysroot: &Sysroot, device: &BlockDevice) -> Option<Result<DetectedAr
     }
     if sysroot.exists(&device.file("md")) && device.md_level(sysroot).is_none() {
         let state = sysroot.text(&device.file("md/array_state")).unwrap_or_default();
-        // A device without an array: one that was stopped, or never assembled.
-        if state == "clear" {
+        // A device without an array: one that was stopped or never assembled, or a container of
+        // arrays, as of Intel's firmware.
+        let metadata = sysroot.text(&device.file("md/metadata_version")).unwrap_or_default();
+        let is_container =
+            metadata.strip_prefix("external:").is_some_and(|it| !it.starts_with('/'));
+        if state == "clear" || is_container {
             return None;
         }
         let what = match state.as_str() {
@@ -336,9 +348,11 @@ fn below(
     /// More layers than any stack has.
     const LAYERS_MAX: usize = 32;
     let mut here = device.clone();
+    let mut notes = Vec::new();
     while stack.len() < LAYERS_MAX {
         if let Some(found) = mirrored(sysroot, &here) {
             let mut array = found?;
+            array.notes.append(&mut notes);
             // The mount is that of the topmost layer.
             let mounted = stack.first().filter(|layer| layer.name.starts_with('/'));
             let mount = mounted.filter(|layer| !layer.name.starts_with("/dev/"));
@@ -360,7 +374,11 @@ fn below(
             Some(next) if next.is_one_of_several => {
                 return among(sysroot, &here, &here.slaves(sysroot));
             }
-            Some(next) => here = next.device,
+            Some(next) => {
+                let held = "caches the array: the figures are for reads that it does not hold";
+                notes.extend(next.cache.map(|it| format!("{} {held}", it.device_path(sysroot))));
+                here = next.device;
+            }
         }
     }
     let names: Vec<String> =

@@ -26,20 +26,15 @@ pub(super) struct Leaf {
     pub(super) remarks: Vec<String>,
 }
 
+const INTEGRITY: &str = "dm-integrity checks what is read, and with a journal writes all data \
+                         twice: such writes take about twice as long as simulated";
+
 /// The part of a layer of LVM that holds its data, by the end of its name; the kind of the layer,
 /// and a remark.
-const PARTS: [(&str, &str, Option<&str>); 5] = [
-    ("_tdata", "lvm thin pool", None),
+const PARTS: [(&str, &str, Option<&str>); 4] = [
     ("_corig", "lvm cache", None),
     ("_wcorig", "lvm writecache", None),
-    (
-        "_iorig",
-        "dm integrity",
-        Some(
-            "dm-integrity checks what is read, and with its journal writes all data twice: writes \
-             take about twice as long as simulated",
-        ),
-    ),
+    ("_iorig", "dm integrity", Some(INTEGRITY)),
     (
         "_vdata",
         "lvm vdo",
@@ -55,7 +50,7 @@ pub(super) struct Below {
     /// True if other devices below hold other data.
     pub(super) is_one_of_several: bool,
     striped: usize,
-    cache: Option<BlockDevice>,
+    pub(super) cache: Option<BlockDevice>,
     remark: Option<String>,
 }
 
@@ -78,16 +73,26 @@ pub(super) fn below(sysroot: &Sysroot, device: &BlockDevice) -> Option<Below> {
     });
     if let Some((origin, kind, remark)) = part {
         let is_cache = |slave: &&BlockDevice| {
-            kind.contains("cache") && ["_cdata", "_cvol"].iter().any(|it| name(slave).ends_with(it))
+            let ends = ["_cdata", "_cvol", "_cvol-cdata"];
+            kind.contains("cache") && ends.iter().any(|it| name(slave).ends_with(it))
         };
         let cache = slaves.iter().find(is_cache).cloned();
         let remark = remark.map(str::to_owned);
         return Some(Below { device: origin, kind: Some(kind), cache, remark, ..plain });
     }
+    let (mapped, uuid) = device.mapper(sysroot);
     if slaves.len() == 1 {
-        return Some(plain);
+        // By itself, or below the LUKS of the same name.
+        let checks = uuid.starts_with("CRYPT-INTEGRITY-") || mapped.ends_with("_dif");
+        let (kind, remark) = checks.then(|| ("dm integrity", INTEGRITY.to_owned())).unzip();
+        return Some(Below { kind, remark, ..plain });
     }
-    let (_, uuid) = device.mapper(sysroot);
+    // The data of a thin pool, which systems of NAS name in other ways.
+    let data: Vec<_> = slaves.iter().filter(|it| !name(it).ends_with("_tmeta")).collect();
+    if let ([data], true) = (&data[..], data.len() < slaves.len()) {
+        let kind = Some("lvm thin pool");
+        return Some(Below { device: (*data).clone(), kind, ..plain });
+    }
     if uuid.starts_with("mpath-") {
         let remark = Some(format!("over {} paths", slaves.len()));
         return Some(Below { remark, ..plain });

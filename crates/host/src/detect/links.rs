@@ -1,5 +1,5 @@
 //! Links that disks share, from the places of the disks in sysfs: a bus of USB, a port of SATA with
-//! a port multiplier, and one disk with several members.
+//! a port multiplier or of SAS with an expander, and one disk with several members.
 
 use super::array::{DetectedMember, SharedLink};
 use super::block::BlockDevice;
@@ -19,9 +19,11 @@ const USB_RATES: [(u64, u64); 5] = [
 const USB_SPEED_ASSUMED: u64 = 480;
 /// Rate of a port of SATA at 6 Gbit/s.
 const SATA_PORT_BYTES_PER_S: u64 = 550_000_000;
+/// Rate of 4 lanes of SAS at 12 Gbit/s.
+const SAS_BYTES_PER_S: u64 = 4_400_000_000;
 
-/// The link that a disk shares with others, by its place. A port of SATA is one if several disks
-/// are behind it.
+/// The link that a disk shares with others, by its place. A port of SATA or SAS is one if several
+/// disks are behind it.
 pub(super) fn shared_link(sysroot: &Sysroot, disk: &BlockDevice) -> Option<SharedLink> {
     let folder = disk.folder();
     let numbered = |prefix: &'static str| {
@@ -37,6 +39,11 @@ pub(super) fn shared_link(sysroot: &Sysroot, disk: &BlockDevice) -> Option<Share
         let assumed = if stated.is_none() { ", assumed" } else { "" };
         let reason = format!("bus of USB at {speed} Mbit/s{assumed}");
         return Some(SharedLink { name: bus.to_owned(), bytes_per_s: *bytes_per_s, reason });
+    }
+    if folder.contains("/expander-") {
+        let port = folder.split('/').find(|name| name.starts_with("port-"))?;
+        let reason = "port of SAS with an expander, assumed at 4 lanes of 12 Gbit/s".to_owned();
+        return Some(SharedLink { name: port.to_owned(), bytes_per_s: SAS_BYTES_PER_S, reason });
     }
     let port = numbered("ata")?;
     let reason = "port of SATA with a port multiplier, assumed at 6 Gbit/s".to_owned();

@@ -1,6 +1,7 @@
 //! Volumes of storage arrays, whose speed is that of the array and not that of a disk.
 
 use super::array::DetectedMember;
+use super::model_choice::is_volume;
 use mirrorball_disk::array_file::ModelConfidence;
 
 /// Marks the model of a volume as guessed, unless the disk behind it is a known one: the speed of a
@@ -11,12 +12,15 @@ pub(super) fn guess_if_lun(member: &mut DetectedMember) {
     let names: Vec<&str> =
         [&disk.vendor, &disk.model].into_iter().flatten().map(|it| &**it).collect();
     member.model.confidence = ModelConfidence::Guessed;
-    let of = if names.is_empty() { String::new() } else { format!(" ({})", names.join(" ")) };
-    member.model.reason = format!(
-        "a volume of a storage array{of}, whose speed is not known: measure it by `mirrorball \
-         probe`"
-    );
-    if disk.rotational == Some(true) {
+    let is_of_controller = is_volume(disk);
+    let what = match &*names.join(" ") {
+        "" => "a device behind a network".to_owned(),
+        names if is_of_controller => format!("a volume of a RAID controller ({names})"),
+        names => format!("a volume of a storage array ({names})"),
+    };
+    member.model.reason =
+        format!("{what}, whose speed is not known: measure it by `mirrorball probe`");
+    if disk.rotational == Some(true) && !is_of_controller {
         // What the storage says of its volume is no fact about its disks.
         "ssd-sata-plp".clone_into(&mut member.model.profile);
     }

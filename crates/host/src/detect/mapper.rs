@@ -86,7 +86,9 @@ impl<'a> Mapped<'a> {
         members: Vec<DetectedMember>,
         mut notes: Vec<String>,
     ) -> DetectedArray {
-        notes.extend(notes_on(&members));
+        if self.kind != MappedKind::Multipath {
+            notes.extend(notes_on(&members));
+        }
         let missing = members.iter().filter(|member| member.is_failed).count();
         let (system, kind) = match self.kind {
             MappedKind::Multipath => (StorageSystem::Dm, "dm multipath"),
@@ -168,6 +170,13 @@ impl<'a> Mapped<'a> {
         let mut array = self.describe(profile, members, notes);
         array.layout = Some(layout);
         array.name = volume_name(&self.name);
+        // LVM takes commands for no origin of a cache.
+        let origin = ["_wcorig", "_corig"].iter().find_map(|end| array.name.strip_suffix(end));
+        if let Some(cached) = origin.map(str::to_owned) {
+            let first = format!("`lvconvert --splitcache {cached}` first, and attach it again");
+            array.notes.push(format!("LVM changes {cached} only without its cache: {first}"));
+            array.name = cached;
+        }
         let flagged = array.members.iter().filter(|member| member.write_mostly);
         let flagged: Vec<&str> = flagged.filter_map(|member| member.device.as_deref()).collect();
         let settings = match flagged.is_empty() {

@@ -134,6 +134,7 @@ impl<'a> Md<'a> {
         let layout = self.layout(members.len())?;
         complete(&mut members);
         notes.extend(notes_on(&members));
+        notes.extend(copies_on_one_disk(layout, &members));
         notes.extend(self.short_read_ahead());
         if self.text("bitmap_type").is_some_and(|types| types.contains("[llbitmap]")) {
             notes.push(
@@ -207,7 +208,8 @@ impl<'a> Md<'a> {
             chunk.checked_mul(member.slaves(self.sysroot).len() as u64).map(|it| it / 1024)
         };
         let stripe = self.device.slaves(self.sysroot).iter().filter_map(stripe_kib).max()?;
-        (ahead < stripe).then(|| {
+        // Without any the owner does not want it.
+        (1..stripe).contains(&ahead).then(|| {
             let (name, sectors) = (&self.device.name, stripe.saturating_mul(4));
             format!(
                 "the read-ahead of {name} is {ahead} KiB, and a stripe of a raid0 below it is \
@@ -276,6 +278,11 @@ impl<'a> Md<'a> {
             .collect();
         if !spares.is_empty() {
             notes.push(format!("spares, not members: {}", spares.join(", ")));
+        }
+        if empty != 1 || failed.len() > 1 {
+            notes.extend(failed.iter().map(|device| {
+                format!("{} has failed: it is not a member any more", device.block.name)
+            }));
         }
         let replacements = devices.iter().filter(|device| device.has("replacement"));
         notes
@@ -396,6 +403,19 @@ impl<'a> Md<'a> {
         let text = Some(format!("md {}", self.level));
         DetectedPolicy { text, spec: Some(spec), offered: Vec::new(), settings }
     }
+}
+
+/// A note for each disk that all copies of some data are on.
+fn copies_on_one_disk(layout: ArrayLayout, members: &[DetectedMember]) -> Vec<String> {
+    let copies = match layout.to_string().strip_prefix("md-raid10-near:") {
+        Some(near) => near.parse().unwrap_or(members.len()),
+        None => members.len(),
+    };
+    let disk = |member: &DetectedMember| member.disk.as_ref().map(|disk| disk.name.clone());
+    let is_one = |group: &&[DetectedMember]| group.iter().all(|it| disk(it) == disk(&group[0]));
+    let groups = members.chunks(copies).filter(|_| members.len().is_multiple_of(copies));
+    let disks = groups.filter(is_one).filter_map(|group| disk(&group[0]));
+    disks.map(|it| format!("all copies of some data are on {it}: they are lost with it")).collect()
 }
 
 struct MdDevice {

@@ -6,7 +6,7 @@ use super::disk::DetectedDisk;
 use super::leaf::leaf;
 use super::links::{settle_links, shared_link};
 use super::lun::guess_if_lun;
-use super::model_choice::choose_model;
+use super::model_choice::{choose_model, is_volume};
 use super::mounts::mounts;
 use super::sysroot::Sysroot;
 use mirrorball_core::diagnostic::Diagnostic;
@@ -32,8 +32,11 @@ pub(super) fn read_member(
         Some(DetectedCache { name: device.name.clone(), size_bytes, model })
     };
     let place = below.disk.as_ref().map_or("", BlockDevice::folder);
+    let links = ["/session", "/rport-", "/nvme-fabrics/", "/block/nbd", "/rbd"];
+    let is_remote = links.iter().any(|it| place.contains(it));
     let is_lun = below.layers.iter().any(|layer| layer.kind == "dm multipath")
-        || ["/session", "/rport-", "/nvme-fabrics/"].iter().any(|it| place.contains(it));
+        || disk.as_ref().is_some_and(is_volume)
+        || is_remote;
     let mut member = DetectedMember {
         devid,
         device: device.map(|device| device.device_path(sysroot)),
@@ -54,6 +57,8 @@ pub(super) fn read_member(
         remarks: below.remarks,
         disk,
     };
+    let far = "it is reached over a network: a probe shows whether it is farther away than others";
+    member.remarks.extend(is_remote.then(|| far.to_owned()));
     if is_lun {
         guess_if_lun(&mut member);
     }

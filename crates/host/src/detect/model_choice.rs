@@ -21,6 +21,7 @@ pub struct ModelChoice {
 #[serde(deny_unknown_fields)]
 struct ModelTable {
     virtual_disks: Vec<String>,
+    volumes: Vec<String>,
     known: Vec<KnownModel>,
     class: Vec<MediaClass>,
 }
@@ -56,9 +57,12 @@ fn by_name<S: Serializer>(value: &ModelConfidence, serializer: S) -> Result<S::O
 /// Chooses the profile of a disk; `None` if the disk of a member is not known.
 pub(super) fn choose_model(disk: Option<&DetectedDisk>) -> ModelChoice {
     let model = disk.and_then(|disk| disk.model.as_deref());
+    // Some systems have the first word of the name as the vendor.
+    let vendor = disk.and_then(|disk| disk.vendor.as_deref()).unwrap_or_default();
+    let both = model.map(|model| format!("{vendor} {model}")).unwrap_or_default();
     let known = model.and_then(|model| {
-        let fits = |known: &&KnownModel| known.prefixes.iter().any(|it| model.starts_with(it));
-        TABLE.known.iter().find(fits)
+        let has = |it: &String| model.starts_with(it) || both.starts_with(it);
+        TABLE.known.iter().find(|known| known.prefixes.iter().any(has))
     });
     if let (Some(known), Some(model)) = (known, model) {
         // SCSI cuts names after 16 characters: the disk may be another one of the table.
@@ -90,10 +94,15 @@ pub fn model_of_class(is_rotational: bool) -> &'static str {
     found.map_or("delay", |class| &class.profile)
 }
 
-/// True if the name or the vendor of a disk is that of a hypervisor or of a storage target.
 /// True if a hypervisor or a storage target made the name of a model or vendor up.
 pub(crate) fn is_made_up(name: &str) -> bool {
     TABLE.virtual_disks.iter().any(|it| name.starts_with(it))
+}
+
+/// True for a volume of a RAID controller.
+pub(super) fn is_volume(disk: &DetectedDisk) -> bool {
+    let model = disk.model.as_deref().unwrap_or_default();
+    TABLE.volumes.iter().any(|it| model.starts_with(it))
 }
 
 fn is_virtual(disk: &DetectedDisk) -> bool {

@@ -25,12 +25,15 @@ pub(super) struct NvmePaths<'a> {
 
 struct PathState {
     is_usable: bool,
-    /// By asymmetric namespace access: it serves only if no optimized path is left.
-    is_non_optimized: bool,
+    /// By asymmetric namespace access, the best first: a path serves if none is better.
+    rank: u8,
     /// True if the namespace is reached over a network.
     is_fabric: bool,
     text: String,
 }
+
+/// The rank of a path that the storage does not let serve.
+const INACCESSIBLE: u8 = 2;
 
 impl<'a> NvmePaths<'a> {
     /// The namespace on this device, if it has several paths.
@@ -68,10 +71,9 @@ impl<'a> NvmePaths<'a> {
     /// Describes it. Fails if no profile has as many members as there are paths.
     pub(super) fn array(&self) -> Result<DetectedArray, DetectError> {
         let states: Vec<PathState> = self.paths.iter().map(|path| self.state(path)).collect();
-        // Paths of a worse state serve only if no better one is left.
-        let is_optimized = |state: &PathState| state.is_usable && !state.is_non_optimized;
-        let has_optimized = states.iter().any(is_optimized);
-        let serves = |state: &PathState| !(has_optimized && state.is_non_optimized);
+        let usable = states.iter().filter(|state| state.is_usable);
+        let best = usable.map(|state| state.rank).min().unwrap_or(INACCESSIBLE);
+        let serves = |state: &PathState| state.rank <= best;
         let all = || self.paths.iter().zip(&states);
         let standing = all().filter(|(_, state)| !serves(state));
         let standing: Vec<&str> = standing.map(|(path, _)| path.name.as_str()).collect();
@@ -132,13 +134,18 @@ impl<'a> NvmePaths<'a> {
         let state = self.sysroot.text(&format!("{controller}/state"));
         let ana_state = self.sysroot.text(&path.file("ana_state"));
         let transport = self.sysroot.text(&format!("{controller}/transport"));
-        let is_lost = |state: &str| matches!(state, "inaccessible" | "persistent-loss");
+        let rank = match ana_state.as_deref() {
+            Some("non-optimized") => 1,
+            // The storage does not let these serve: nothing on this machine is broken.
+            Some("inaccessible" | "change") => INACCESSIBLE,
+            _ => 0,
+        };
         let is_down = state.as_deref().is_some_and(|state| state != "live")
-            || ana_state.as_deref().is_some_and(is_lost);
+            || ana_state.as_deref() == Some("persistent-loss");
         let texts: Vec<String> = [state, ana_state.clone()].into_iter().flatten().collect();
         PathState {
-            is_usable: !is_down,
-            is_non_optimized: ana_state.as_deref() == Some("non-optimized"),
+            is_usable: !is_down && rank < INACCESSIBLE,
+            rank,
             is_fabric: transport.is_some_and(|transport| transport != "pcie"),
             text: if texts.is_empty() { "not known".to_owned() } else { texts.join(", ") },
         }

@@ -62,6 +62,7 @@ fn every_array_of_the_machines_of_owners_can_be_read() {
         ("16-thin-pool-on-lvm-raid1", 1),
         ("19-nas-system-raid1-8-members", 2),
         ("19b-nas-system-raid1-4-bays", 1),
+        ("33-several-arrays", 5),
     ] {
         let found = detect_all(&machine(name).1);
         assert!(found.iter().all(Result::is_ok), "{name}: {found:?}");

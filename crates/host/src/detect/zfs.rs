@@ -41,8 +41,6 @@ pub(super) struct ZfsPool {
 struct Vdev {
     name: String,
     leaves: Vec<VdevLeaf>,
-    /// Whether it has a vdev inside it, as while a disk is replaced.
-    is_nested: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,6 +48,31 @@ struct VdevLeaf {
     path: String,
     state: String,
     is_resilvering: bool,
+    /// The disks of a group that has the place of one, as while it is replaced.
+    group: Vec<VdevLeaf>,
+}
+
+impl VdevLeaf {
+    /// The disk that serves: of a group, one that has all data, else one that is usable.
+    fn serving(&self) -> &VdevLeaf {
+        let usable = || self.group.iter().filter(|it| it.state == "ONLINE");
+        let whole = usable().find(|it| !it.is_resilvering);
+        whole.or(usable().next()).or(self.group.last()).unwrap_or(self)
+    }
+
+    /// A group of two disks in words.
+    fn replacement(&self) -> Option<String> {
+        let [old, .., new] = &self.group[..] else { return None };
+        let (state, old, new) = (&old.state, &old.path, &new.path);
+        Some(match self.path.starts_with("spare-") {
+            true => format!("the spare {new} stands in for {old} ({state}): replace that"),
+            false => {
+                let which = if self.serving().path == *new { "new" } else { "old" };
+                let disks = format!("{new} for {old}, {state}");
+                format!("a disk is being replaced: the {which} one is listed ({disks})")
+            }
+        })
+    }
 }
 
 /// The pools of the machine. Empty where ZFS is not loaded. Fails if ZFS is loaded but its pools
@@ -87,9 +110,8 @@ impl ZfsPool {
                 "pools whose mirrors all have the same number of disks, 2 to 16, can be described";
             return Err(unreadable(what, help));
         }
-        if mirrors.iter().any(|vdev| vdev.is_nested) {
-            notes.push("a disk is being replaced: the new one is listed".to_owned());
-        }
+        let leaves = mirrors.iter().flat_map(|vdev| &vdev.leaves);
+        notes.extend(leaves.filter_map(VdevLeaf::replacement));
         notes.extend(self.other_vdevs());
         let leaves: usize = mirrors.iter().map(|vdev| vdev.leaves.len()).sum();
         let layout = format!("zfs-mirror:{copies}").parse::<ArrayLayout>();
@@ -137,6 +159,12 @@ impl ZfsPool {
         })
     }
 
+    /// The rest of a row that begins with the name of the pool, which may have blanks.
+    fn behind_name<'b>(&self, row: &'b str) -> Option<&'b str> {
+        let rest = row.strip_prefix(&self.name)?;
+        (rest.is_empty() || rest.starts_with(char::is_whitespace)).then_some(rest)
+    }
+
     fn mount(&self, sysroot: &Sysroot) -> Option<String> {
         let is_ours = |source: &str| source.split('/').next() == Some(&self.name);
         let mut all = mounts(sysroot).into_iter();
@@ -153,7 +181,11 @@ impl ZfsPool {
             ("dedup", "vdevs of the deduplication table, left out"),
         ];
         sections.into_iter().filter_map(|(section, words)| {
+            let groups = self.vdevs.iter().flat_map(|vdev| &vdev.leaves);
+            let groups: Vec<&VdevLeaf> = groups.flat_map(|leaf| &leaf.group).collect();
+            let is_in_use = |name: &str| groups.iter().any(|leaf| leaf.path == name);
             let own = self.others.iter().filter(|(other, _)| other == section);
+            let own = own.filter(|(_, name)| !is_in_use(name));
             let names: Vec<&str> = own.map(|(_, name)| name.as_str()).collect();
             (!names.is_empty()).then(|| format!("{words}: {}", names.join(", ")))
         })
@@ -177,9 +209,8 @@ impl ZfsPool {
     /// Bytes that hold data, with their copies counted once.
     fn allocated_bytes(&self, sysroot: &Sysroot) -> Option<u64> {
         let listed = sysroot.tool(&ZPOOL_LIST).ok().and_then(|text| {
-            let mut rows = text.lines().map(str::split_whitespace);
-            let row = rows.find(|row| row.clone().next() == Some(&self.name));
-            size_of(row?.nth(2)?)
+            let mut rows = text.lines().filter_map(|row| self.behind_name(row));
+            size_of(rows.next()?.split_whitespace().nth(1)?)
         });
         // A scan says what it has to do.
         listed.or_else(|| self.scanned("total"))
@@ -201,7 +232,8 @@ impl ZfsPool {
 }
 
 fn members(sysroot: &Sysroot, mirrors: &[&Vdev]) -> Vec<DetectedMember> {
-    let leaves = mirrors.iter().flat_map(|vdev| vdev.leaves.iter().map(move |leaf| (vdev, leaf)));
+    let leaves =
+        mirrors.iter().flat_map(|vdev| vdev.leaves.iter().map(move |leaf| (vdev, leaf.serving())));
     let member = |(devid, (vdev, leaf)): (u64, (&&Vdev, &VdevLeaf))| {
         let device = BlockDevice::by_path(sysroot, &leaf.path);
         let mut member = read_member(sysroot, devid, device.as_ref());
@@ -294,7 +326,8 @@ impl ZfsPool {
         let mut words = row.split_whitespace();
         let (Some(name), state) = (words.next(), words.next().unwrap_or_default()) else { return };
         if level == 0 {
-            let other = if name == self.name { String::new() } else { name.to_owned() };
+            let is_pool = self.behind_name(row).is_some();
+            let other = if is_pool { String::new() } else { name.to_owned() };
             *section = Some(other).filter(|_| name != "NAME");
             return;
         }
@@ -306,21 +339,14 @@ impl ZfsPool {
             _ => return,
         }
         let is_resilvering = row.contains("(resilvering)");
-        let is_group = |name: &str| {
-            let word = name.trim_end_matches(|character: char| character.is_ascii_digit());
-            name.ends_with(|character: char| character.is_ascii_digit())
-                && word.ends_with('-')
-                && !name.starts_with('/')
-        };
         if level == 1 {
             self.vdevs.push(Vdev { name: name.to_owned(), ..Vdev::default() });
         } else if let Some(vdev) = self.vdevs.last_mut() {
-            vdev.is_nested |= is_group(name);
-            let leaf = VdevLeaf { path: name.to_owned(), state: state.to_owned(), is_resilvering };
+            let (path, state) = (name.to_owned(), state.to_owned());
+            let leaf = VdevLeaf { path, state, is_resilvering, group: Vec::new() };
             match vdev.leaves.last_mut() {
-                // A disk in a group, such as `replacing-1`: the usable one of them stands for it.
-                Some(group) if level > 2 && group.state != "ONLINE" => *group = leaf,
-                Some(_) if level > 2 => {}
+                // A disk in a group, such as `replacing-1`, or a group in it.
+                Some(group) if level > 2 => group.group.push(leaf),
                 _ => vdev.leaves.push(leaf),
             }
         }
