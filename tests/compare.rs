@@ -291,16 +291,6 @@ fn ctrl_c_keeps_finished_cells_and_says_how_to_go_on() {
 }
 
 #[test]
-fn threads_do_not_change_a_byte() {
-    let place = Place::new();
-    stdout(&place.compare(&["--threads", "1", "-o", "one"]));
-    stdout(&place.compare(&["--threads", "2", "-o", "two"]));
-    let one = place.contents("one");
-    assert_eq!(one.len(), 7, "six cells and the plan");
-    assert!(one == place.contents("two"));
-}
-
-#[test]
 fn built_in_arrays_and_jobs_are_found_from_an_empty_folder() {
     let place = Place { folder: Folder::new() };
     let arguments = ["--duration", "300ms", "--repeats", "1", "--policy", "first,pid"];

@@ -56,19 +56,6 @@ fn score(pairing: &Value, policy: &str) -> f64 {
     entries.iter().find(|entry| entry["policy"] == policy).unwrap()["score"].as_f64().unwrap()
 }
 
-#[test]
-fn neither_threads_nor_the_size_of_the_sample_show_in_a_figure() {
-    let (one, two) = (Folder::new(), Folder::new());
-    let all = pairings(&one, &["--threads", "1"]);
-    assert_eq!(all, pairings(&two, &["--threads", "2"]));
-    assert!(score(&all[1], "zfs/mirror") > 0.0);
-    let mut smaller = SAMPLE;
-    smaller[2] = "2";
-    let smaller = stdout(&two.run(&[&smaller[..], &["--format", "json"]].concat()));
-    let smaller: Value = serde_json::from_str(&smaller).unwrap();
-    assert_eq!(smaller["pairings"].as_array().unwrap()[..], all[..2]);
-}
-
 /// A pairing is two ordinary files and a command, which gives the figures of the sample.
 #[test]
 fn a_pairing_runs_again_by_its_files() {

@@ -291,7 +291,7 @@ fn md_place(layout: ArrayLayout, members: u64, rows: u64, strip: u64, copy: u64)
 
 /// Walks the volume from end to end. Each copy is on another member, no place of a member is used
 /// twice, the places of a member make one range, and each maps back.
-fn check_every_byte(map: &ChunkMap, members: usize) {
+pub(super) fn check_every_byte(map: &ChunkMap, members: usize) {
     let mut places: Vec<Vec<(u64, u64)>> = vec![Vec::new(); members];
     let mut offset = 0;
     while offset < map.capacity_bytes() {

@@ -2,7 +2,7 @@
 //! an independent allocator.
 
 use super::*;
-use crate::member::{MemberConfig, MemberIndex};
+use crate::member::MemberConfig;
 use crate::units::{GIB, MIB};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -98,35 +98,6 @@ fn naive_chunks(plan: &Plan) -> Vec<NaiveChunk> {
     }
 }
 
-/// Walks the volume from end to end, as far as each extent goes, and holds each of its mirrors to
-/// begin where the last on that member ended. Because nothing is left out and nothing comes twice,
-/// each byte is mapped exactly once per copy.
-fn check_every_byte(map: &ChunkMap, members: usize) {
-    let copies = map.profile().copies();
-    let mut ends = vec![RESERVED_BYTES; members];
-    let mut offset = 0;
-    while offset < map.capacity_bytes() {
-        let extent = map.map(offset, map.capacity_bytes() - offset);
-        assert_eq!(extent.mirrors.len(), copies);
-        for (copy, mirror) in extent.mirrors.iter().enumerate() {
-            assert_eq!(usize::from(mirror.copy), copy);
-            let twice = extent.mirrors[..copy].iter().any(|other| other.member == mirror.member);
-            assert!(!twice, "two copies at {offset} on one member: {extent:?}");
-            let end = &mut ends[mirror.member.get()];
-            assert_eq!(mirror.offset, *end, "a gap or an overlap: {mirror:?}");
-            *end += extent.length;
-            let run = VolumeRange { volume_offset: offset, length: extent.length };
-            assert_eq!(map.locate(mirror.member, mirror.offset), Some(run));
-        }
-        offset += extent.length;
-    }
-    assert_eq!(offset, map.capacity_bytes());
-    for (index, end) in (0..).zip(ends) {
-        assert_eq!(map.allocated(MemberIndex(index)).end, end);
-        assert_eq!(map.locate(MemberIndex(index), end), None);
-    }
-}
-
 proptest! {
     #[test]
     fn every_byte_is_mapped_once_per_copy_and_back(plan in plans(32)) {
@@ -134,7 +105,7 @@ proptest! {
             Ok(map) if map.parities() > 0 => {
                 parity_tests::check_every_strip(&map, plan.members.len());
             }
-            Ok(map) => check_every_byte(&map, plan.members.len()),
+            Ok(map) => layout_tests::check_every_byte(&map, plan.members.len()),
             Err(_) => {}
         }
     }
@@ -156,11 +127,6 @@ proptest! {
                 prop_assert_eq!(ours, naive);
             }
         }
-    }
-
-    #[test]
-    fn equal_inputs_give_equal_layouts(plan in plans(36)) {
-        prop_assert_eq!(plan.allocate(), plan.clone().allocate());
     }
 
     /// Any byte, reached directly and not on a walk, lies where its chunk says, and the length of

@@ -53,18 +53,6 @@ fn three_unequal_members_of_raid1_use_all_space_but_what_has_no_partner() {
     assert_eq!(map.allocated(MemberIndex(2)).end, 10 * GIB);
 }
 
-/// After six chunks all four members have the same free space, and the one left out rotates.
-#[test]
-fn raid1c3_on_four_members() {
-    let map = allocate(Profile::Raid1c3, &[12, 12, 12, 6]);
-    assert_eq!(map.capacity_bytes(), 14 * GIB - 2 * MIB);
-    let turns = [[0, 1, 2], [3, 0, 1], [2, 3, 0], [1, 2, 3]];
-    // In the last round the members that shared the short stripe come last.
-    let last = [[0, 1, 2], [3, 0, 1], [2, 3, 0], [2, 3, 1]];
-    let all = [&[[0, 1, 2]; 6], &turns[..], &last[..]].concat();
-    assert_eq!(chunk_members(&map), all);
-}
-
 #[test]
 fn raid10_of_six_distributes_strips_over_three_pairs() {
     let map = allocate(Profile::Raid10, &[12; 6]);
@@ -82,26 +70,6 @@ fn raid10_of_six_distributes_strips_over_three_pairs() {
         assert_eq!(extent.mirrors[..], expected, "{offset}");
         assert_eq!(extent.length, 64 * KIB - offset % (64 * KIB), "{offset}");
     }
-}
-
-/// While the smallest lasts, the pairs are neighbours in the order of free space, not of devid;
-/// then three members are left, of which a chunk takes two.
-#[test]
-fn raid10_of_unequal_members() {
-    let map = allocate(Profile::Raid10, &[10, 30, 20, 40]);
-    assert_eq!(map.capacity_bytes(), 50 * GIB - 2 * MIB);
-    let chunks = chunk_members(&map);
-    assert_eq!(chunks.len(), 40);
-    assert_eq!(chunks[..9], vec![vec![3, 1, 2, 0]; 9]);
-    assert_eq!(chunks[10..20], vec![vec![3, 1]; 10]);
-    let mut turns = [[3, 1], [3, 2]].repeat(10);
-    // The last chunk finds both with 1 GiB left, and the lower devid goes first.
-    turns[19] = [2, 3];
-    assert_eq!(chunks[20..], turns);
-    let copies = |offset| map.map(offset, 1).mirrors.to_vec();
-    assert_eq!(copies(64 * KIB), [mirror(2, MIB, 0), mirror(0, MIB, 1)]);
-    // One pair is left, but a request is still cut at the ends of strips.
-    assert_eq!(map.map(40 * GIB, MIB).length, 64 * KIB);
 }
 
 /// A chunk may take 1433.6 MiB. Over three members that is 480 MiB each, rounded up to 16; over
@@ -124,13 +92,6 @@ fn a_chunk_of_a_large_array_is_ten_gibibytes_rounded_up_per_stripe() {
 }
 
 #[test]
-fn single_chunks_go_to_the_emptiest_member() {
-    let map = allocate(Profile::Single, &[11, 12]);
-    assert_eq!(chunk_members(&map)[..4], [[1], [0], [1], [0]]);
-    assert_eq!(map.map(GIB, GIB).mirrors[..], [mirror(0, MIB, 0)]);
-}
-
-#[test]
 fn equals_go_by_devid_and_not_by_place() {
     let mut configs = members(&[10 * GIB; 3]);
     configs[0].devid = 9;
@@ -150,25 +111,6 @@ fn stripe_width_max_narrows_striped_profiles_only() {
     assert_eq!(fours[..3], [[0, 1, 2, 3], [4, 5, 0, 1], [2, 3, 4, 5]]);
     assert_eq!(with_width(Profile::Raid10, 100), allocate(Profile::Raid10, &[10; 6]));
     assert_eq!(with_width(Profile::Raid1c3, 1), allocate(Profile::Raid1c3, &[10; 6]));
-}
-
-#[test]
-fn member_offsets_map_back_to_volume_offsets() {
-    let map = allocate(Profile::Raid10, &[12; 6]);
-    let run = |volume_offset, length| Some(VolumeRange { volume_offset, length });
-    let third = MemberIndex(2);
-    assert_eq!(map.locate(third, MIB - 1), None, "the first MiB is reserved");
-    assert_eq!(map.locate(third, MIB), run(64 * KIB, 64 * KIB));
-    assert_eq!(map.locate(third, MIB + 64 * KIB + 512), run(256 * KIB + 512, 64 * KIB - 512));
-    assert_eq!(map.locate(third, MIB + GIB), run(3 * GIB + 64 * KIB, 64 * KIB));
-    assert_eq!(map.locate(third, 12 * GIB), None, "there the member ends");
-
-    let map = allocate(Profile::Raid1, &[30, 20, 10]);
-    let third = MemberIndex(2);
-    assert_eq!(map.locate(third, MIB + 5), run(11 * GIB + 5, GIB - 5));
-    let largest = MemberIndex(0);
-    assert_eq!(map.locate(largest, 30 * GIB - MIB - 1), run(30 * GIB - 2 * MIB - 1, 1));
-    assert_eq!(map.locate(largest, 30 * GIB - MIB), None, "that MiB has no partner");
 }
 
 #[test]

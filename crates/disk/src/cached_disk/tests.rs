@@ -71,29 +71,11 @@ fn is_cached(model: &CachedDisk, block: u64) -> bool {
     runs == [BlockRun { range: runs[0].range, is_cached: true }]
 }
 
-/// Lets the model end what it does by itself.
-fn settle(model: &mut CachedDisk) {
-    while let Some(at) = model.next_event() {
-        let mut completions = Vec::new();
-        model.advance(at, &mut completions);
-        assert!(completions.is_empty());
-    }
-}
-
 #[test]
 fn a_read_is_inserted_after_a_miss_and_hit_afterwards() {
     let ios = [read(5), read(5), read(50), (Op::Read, 5 * 4 * KIB, 8 * KIB), read(6)];
     let times = milliseconds(&mut cached(|_| ()), &ios);
     assert_eq!(times, [10, 1, 10, 10, 1], "the rest of a partial hit is read from the disk");
-}
-
-#[test]
-fn writes_stay_in_the_cache_only_in_write_through_mode() {
-    let ios = [write(5), read(5), (Op::Flush, 0, 0), (Op::Discard, 0, MIB), read(5), read(5)];
-    assert_eq!(milliseconds(&mut cached(|_| ()), &ios), [10, 1, 10, 10, 10, 1]);
-    let ios = [read(5), read(5), write(5), read(5), read(5)];
-    let around = &mut cached(|spec| spec.mode = CacheMode::WriteAround);
-    assert_eq!(milliseconds(around, &ios), [10, 1, 10, 10, 1]);
 }
 
 #[test]
@@ -149,46 +131,6 @@ fn a_read_that_is_cancelled_does_not_complete_and_inserts_nothing() {
     tags.sort_unstable();
     assert_eq!((tags, model.next_event()), (vec![1, 3, 4], None));
     assert!(!is_cached(&model, 20) && is_cached(&model, 30));
-}
-
-#[test]
-fn a_partial_hit_reads_each_part_from_its_device() {
-    let mut model = cached(|_| ());
-    assert_eq!(milliseconds(&mut model, &[read(1), read(3)]), [10, 10]);
-    // The blocks 0 to 5: three reads of the disk, which serves one at a time, and two of the cache.
-    assert_eq!(milliseconds_from(10, &mut model, &[(Op::Read, 0, 20 * KIB)]), [30]);
-    assert_eq!(milliseconds_from(20, &mut model, &[(Op::Read, 0, 20 * KIB)]), [1]);
-}
-
-#[test]
-fn a_write_back_cache_takes_writes_and_copies_them_to_the_disk_beyond_a_tenth() {
-    let mut model = cached(|spec| {
-        spec.mode = CacheMode::WriteBack;
-        spec.device = delay(CACHE_MS).with_capacity(20 * 4 * KIB);
-    });
-    assert_eq!(milliseconds(&mut model, &[write(7), write(5), read(5)]), [1, 1, 1]);
-    assert_eq!(model.tier.contents().dirty_share(0), 0.1);
-    assert_eq!(milliseconds_from(10, &mut model, &[write(6)]), [1]);
-    settle(&mut model);
-    assert_eq!(
-        model.tier.contents().dirty_share(0),
-        0.0,
-        "three neighbours are written back together"
-    );
-    assert_eq!(
-        milliseconds_from(20, &mut model, &[read(5), read(6), read(7)]),
-        [1, 1, 1],
-        "and stay"
-    );
-    let larger = (Op::Write, 100 * 4 * KIB, 14 * 4 * KIB);
-    assert_eq!(milliseconds_from(30, &mut model, &[larger]), [1]);
-    let begin = Nanos(31_000_000_000);
-    let io = DiskIo { tag: 1, op: Op::Write, offset: 0, length: 15 * 4 * KIB };
-    assert_eq!(
-        model.completion_if_submitted(begin, io),
-        begin + Nanos::from_micros(DISK_MS * 1000),
-        "more than 70 % would be dirty"
-    );
 }
 
 #[test]

@@ -88,22 +88,6 @@ fn a_flush_goes_to_the_array_too_and_a_trim_removes() {
 }
 
 #[test]
-fn a_sequential_stream_goes_past_the_cache_from_the_cutoff_on() {
-    let stream = "rw=read\nbs=1m\nsize=16m\ntime_based=0";
-    let options = format!("{stream}\n[again]\nstonewall\n{stream}");
-    let record = simulate(&array(""), &jobs(&options), "first");
-    let expected = CacheTierCounts {
-        read_bytes: 32 * MIB,
-        read_hit_bytes: 3 * MIB,
-        bypassed_bytes: 26 * MIB,
-        inserted_bytes: 3 * MIB,
-        ..CacheTierCounts::default()
-    };
-    assert_eq!(counts(&record), expected, "the fourth request of each reaches 4 MiB");
-    assert_near(record.measured.as_secs_f64(), 0.001 * (29.0 * 2.0 + 3.0 * 0.1), 0.001);
-}
-
-#[test]
 fn a_run_of_a_series_begins_with_the_cache_that_the_run_before_left() {
     let (array, job) = (array(""), jobs(&format!("rw=randread\n{ONCE}")));
     let (policy, checks) = (PolicyUnderTest::Policy("first"), Checks::On);

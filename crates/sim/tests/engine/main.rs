@@ -1,13 +1,18 @@
 //! The engine against closed forms: on disks of fixed service time every answer is known.
 
 mod array_cache;
+mod auto;
 mod controller;
 mod files;
+mod golden;
 mod layouts;
+mod lockstep;
 mod md_parity;
 mod measuring;
 mod pace;
 mod parity;
+mod published_figures;
+mod published_order;
 mod replay;
 
 use mirrorball_core::units::Nanos;

@@ -116,18 +116,6 @@ fn degraded_reads_of_one_stripe_run_together() {
     assert_near(rate(&record), 16.0 * 500.0, 0.05);
 }
 
-#[test]
-fn equal_seeds_give_equal_runs() {
-    let run = || {
-        let mut array = array(RAID6, 6);
-        array.members[0].state = MemberState::Failed;
-        let job = jobs("rw=randrw\nbssplit=4k/50:256k/50\niodepth=8");
-        let record = simulate(&array, &job, "random");
-        (rate(&record), member_reads(&record))
-    };
-    assert_eq!(run(), run());
-}
-
 /// Three members of 2 ms and one of 10: a read waits 4 ms in the mean, and with many in flight the
 /// slow member ends 100 a second, a quarter of all. Recovered from three others a read takes 2 ms.
 #[test]

@@ -108,13 +108,6 @@ proptest! {
     }
 
     #[test]
-    fn equal_seeds_give_equal_disks(parameters in any_disk(), seed: u64) {
-        let load = any_load(seed, 80);
-        let run = || drive(&mut Hdd::new(&parameters, CAPACITY, seed), &load);
-        prop_assert_eq!(run(), run());
-    }
-
-    #[test]
     fn what_is_foreseen_happens(parameters in any_disk(), seed: u64, pause in 0u64..30) {
         let load = any_load(seed, 60);
         let mut disk = Hdd::new(&parameters, CAPACITY, seed);

@@ -40,8 +40,8 @@ fn published_four(job: &str) -> [f64; 4] {
 
 #[test]
 fn at_depth_32_idle_and_during_a_defrag() {
-    let idle = published_four(include_str!("../jobs/rand-4k-qd32.fio"));
-    let loaded = published_four(include_str!("../jobs/rand-4k-qd32-defrag.fio"));
+    let idle = published_four(include_str!("../../jobs/rand-4k-qd32.fio"));
+    let loaded = published_four(include_str!("../../jobs/rand-4k-qd32-defrag.fio"));
     for [pid, round_robin, latency, latency_rr] in [idle, loaded] {
         let order = format!("{latency_rr:.0} > {latency:.0} > {pid:.0} > {round_robin:.0}");
         assert!(latency_rr > latency && latency > pid && pid > round_robin, "{order}");
@@ -50,8 +50,8 @@ fn at_depth_32_idle_and_during_a_defrag() {
 
 #[test]
 fn at_depth_1_latency_wins_and_policies_that_ignore_load_lose_during_a_defrag() {
-    let idle = published_four(include_str!("../jobs/rand-4k-qd1.fio"));
-    let loaded = published_four(include_str!("../jobs/rand-4k-qd1-defrag.fio"));
+    let idle = published_four(include_str!("../../jobs/rand-4k-qd1.fio"));
+    let loaded = published_four(include_str!("../../jobs/rand-4k-qd1-defrag.fio"));
     for [pid, round_robin, latency, latency_rr] in [idle, loaded] {
         let blind = pid.max(round_robin);
         assert!(latency.min(latency_rr) > blind, "{latency:.0}, {latency_rr:.0}, {blind:.0}");

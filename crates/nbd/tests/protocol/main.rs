@@ -1,0 +1,4 @@
+//! Both ends of the protocol over bytes.
+
+mod client;
+mod server;
