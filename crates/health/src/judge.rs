@@ -171,6 +171,13 @@ struct Slowness {
     evidence: Option<Change>,
 }
 
+impl DiskState {
+    /// Returns true for a disk that a person should look at: slow, and not for tidying up.
+    pub fn is_alarm(self) -> bool {
+        matches!(self, DiskState::Slow { cause, .. } if cause != Cause::AfterWrites)
+    }
+}
+
 impl Judge {
     /// A judge of disks that hold copies of the same data, or of one disk.
     pub fn new(disks: impl IntoIterator<Item = (DiskFacts, DiskHistory)>) -> Judge {

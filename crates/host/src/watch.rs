@@ -11,6 +11,15 @@ use mirrorball_health::judge::{DiskFacts, DiskWindow};
 use mirrorball_health::service::DiskKind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::Instant;
+
+const DISKSTATS: &str = "/proc/diskstats";
+/// How far the kernel's time of a disk with I/O may exceed a short window: it counts ticks.
+const BUSY_SLACK: Nanos = Nanos::from_millis(100);
+/// Least free space for a read: what the kernel makes at a time.
+const READ_BYTES: usize = 4096;
 
 /// Disks that are judged together: those of an array, or one that belongs to none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,7 +162,8 @@ pub fn all_groups(sysroot: &Sysroot) -> Vec<WatchedGroup> {
             (true, _) => DiskKind::Ssd,
             (false, _) => DiskKind::Nvme,
         };
-        let error_files = vec![format!("/sys/block/{name}/device/ioerr_cnt")];
+        let mut error_files = vec![format!("/sys/block/{name}/device/ioerr_cnt")];
+        error_files.retain(|file| sysroot.exists(file));
         let identity = identity(sysroot, &name);
         let (devid, model, link) = (None, None, None);
         let disk = WatchedDisk { name, devid, class, model, identity, link, error_files };
@@ -162,28 +172,80 @@ pub fn all_groups(sysroot: &Sysroot) -> Vec<WatchedGroup> {
     groups
 }
 
-impl DiskSample {
-    pub fn read(sysroot: &Sysroot, groups: &[WatchedGroup], at: Nanos) -> DiskSample {
-        let text = sysroot.raw_text("/proc/diskstats").unwrap_or_default();
-        let disks = groups.iter().flat_map(|group| &group.disks).filter_map(|disk| {
-            let counters = DiskCounters::of(&text, &disk.name)?;
-            let errors = disk.error_files.iter().map(|file| errors_in(sysroot, file)).sum();
-            Some((disk.name.clone(), CountedDisk { counters, errors }))
-        });
-        DiskSample { at_ns: at.0, disks: disks.collect() }
+/// Reads the counters of disks again and again, from files that stay open.
+#[derive(Debug)]
+pub struct DiskSampler {
+    sysroot: Sysroot,
+    started: Instant,
+    diskstats: KernelFile,
+    /// Files that count errors, by the disk's name of the kernel.
+    error_files: BTreeMap<String, Vec<KernelFile>>,
+}
+
+/// A file of the kernel, whose text is made at each read from its beginning.
+#[derive(Debug)]
+struct KernelFile {
+    path: String,
+    file: Option<File>,
+    bytes: Vec<u8>,
+}
+
+impl DiskSampler {
+    pub fn new(sysroot: Sysroot, groups: &[WatchedGroup]) -> DiskSampler {
+        let file = |path: &str| KernelFile { path: path.to_owned(), file: None, bytes: Vec::new() };
+        let mut error_files: BTreeMap<String, Vec<KernelFile>> = BTreeMap::new();
+        for disk in groups.iter().flat_map(|group| &group.disks) {
+            let files = error_files.entry(disk.name.clone()).or_default();
+            files.extend(disk.error_files.iter().map(|path| file(path)));
+        }
+        let diskstats = file(DISKSTATS);
+        DiskSampler { sysroot, started: Instant::now(), diskstats, error_files }
     }
 
+    /// The counters now.
+    pub fn sample(&mut self) -> DiskSample {
+        let at_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let text = self.diskstats.read(&self.sysroot).unwrap_or_default();
+        let disks = DiskCounters::all(text).filter_map(|(name, counters)| {
+            let files = self.error_files.get_mut(name)?;
+            let texts = files.iter_mut().filter_map(|file| file.read(&self.sysroot));
+            let errors = texts.map(errors_in).fold(0, u64::saturating_add);
+            Some((name.to_owned(), CountedDisk { counters, errors }))
+        });
+        DiskSample { at_ns, disks: disks.collect() }
+    }
+}
+
+impl KernelFile {
+    /// The text now; `None` if it cannot be read. A device that returns has another file.
+    fn read(&mut self, sysroot: &Sysroot) -> Option<&str> {
+        if self.file.is_none() {
+            self.file = sysroot.open(&self.path);
+        }
+        let length = read_again(self.file.as_ref()?, &mut self.bytes);
+        if length.is_err() {
+            self.file = None;
+        }
+        std::str::from_utf8(&self.bytes[..length.ok()?]).ok()
+    }
+}
+
+impl DiskSample {
     /// The windows of a group's disks since the sample `before`; `None` for a disk that was not
     /// there, or whose counters were reset.
     pub fn windows(&self, before: &DiskSample, group: &WatchedGroup) -> Vec<Option<DiskWindow>> {
         let time = Nanos(self.at_ns.saturating_sub(before.at_ns));
         let window = |disk: &WatchedDisk| {
             let (now, then) = (self.disks.get(&disk.name)?, before.disks.get(&disk.name)?);
+            let counters = now.counters.since(&then.counters);
             let was_reset = now.counters.reads < then.counters.reads
                 || now.counters.writes < then.counters.writes;
-            (time > Nanos::ZERO && !was_reset).then(|| DiskWindow {
+            // Another disk in its place has other counters: of more I/O, and of impossible times.
+            let busy = Nanos::from_millis(counters.busy_ms);
+            let is_possible = busy <= time.saturating_add(Nanos(time.0 / 2)).max(BUSY_SLACK);
+            (time > Nanos::ZERO && !was_reset && is_possible).then(|| DiskWindow {
                 time,
-                counters: now.counters.since(&then.counters),
+                counters,
                 errors: now.errors.saturating_sub(then.errors),
             })
         };
@@ -191,9 +253,22 @@ impl DiskSample {
     }
 }
 
+/// Reads a file into `bytes` from its beginning; returns its length.
+fn read_again(file: &File, bytes: &mut Vec<u8>) -> std::io::Result<usize> {
+    let mut length = 0;
+    loop {
+        if bytes.len() < length + READ_BYTES {
+            bytes.resize(length + READ_BYTES, 0);
+        }
+        match file.read_at(&mut bytes[length..], length as u64)? {
+            0 => return Ok(length),
+            count => length += count,
+        }
+    }
+}
+
 /// The sum of the numbers in a file that counts errors: `0x1f`, or lines such as `read_errs 3`.
-fn errors_in(sysroot: &Sysroot, file: &str) -> u64 {
-    let text = sysroot.raw_text(file).unwrap_or_default();
+fn errors_in(text: &str) -> u64 {
     let numbers = text.split_whitespace().filter_map(|word| match word.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => word.parse::<u64>().ok(),
@@ -204,6 +279,8 @@ fn errors_in(sysroot: &Sysroot, file: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mirrorball_health::judge::{DiskHistory, DiskState, Judge};
+    use proptest::prelude::*;
 
     fn sample(at_s: u64, disks: &[(&str, u64, u64)]) -> DiskSample {
         let counted = |&(name, reads, errors): &(&str, u64, u64)| {
@@ -233,17 +310,101 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_went_or_was_reset_has_no_window() {
-        let disk = |name: &str| WatchedDisk {
+    fn files_are_read_again_from_their_beginning_and_may_come_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let sysroot = Sysroot::recorded(folder.path());
+        let write = |path: &str, text: &str| {
+            let path = sysroot.host_path(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let errors = "/sys/block/sda/device/ioerr_cnt";
+        write("/sys/block/sda/size", "100\n");
+        write(errors, "0x1\n");
+        let groups = all_groups(&sysroot);
+        let mut sampler = DiskSampler::new(sysroot.clone(), &groups);
+        assert!(sampler.sample().disks.is_empty(), "no /proc yet");
+        let line = |name: &str, reads: u64| format!("8 0 {name} {reads} 0 0 0 0 0 0 0 0 0 0\n");
+        let many: String = (0..300).map(|other| line(&format!("sdb{other}"), 1)).collect();
+        write(DISKSTATS, &(many + &line("sda", 5)));
+        let first = sampler.sample();
+        write(DISKSTATS, &line("sda", 7));
+        write(errors, "0x1f\n");
+        let second = sampler.sample();
+        let counts = |it: &DiskSample| (it.disks["sda"].counters.reads, it.disks["sda"].errors);
+        assert_eq!((first.disks.len(), counts(&first), counts(&second)), (1, (5, 1), (7, 31)));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        /// Two healthy SSDs, with all that may happen to counters and clocks.
+        #[test]
+        fn odd_counters_are_no_slow_disk(
+            events in prop::collection::vec((0..6_u8, 0..2_usize, 0..600_u64, 1..20_u64), 0..12),
+            begin_ms in prop_oneof![Just(0), (1_u64 << 32) - 60_000..(1 << 32)],
+        ) {
+            let disks = ["sda", "sdb"].map(watched);
+            let group = WatchedGroup { array: None, disks: disks.to_vec() };
+            let history = || DiskHistory::default();
+            let mut judge = Judge::new(group.disks.iter().map(|disk| (disk.facts(), history())));
+            let busy = DiskCounters { read_ms: begin_ms, busy_ms: begin_ms, ..Default::default() };
+            let (mut counters, mut at_ns, mut before) = ([busy; 2], 1, None);
+            for second in 0..600_u64 {
+                let now = events.iter().filter(|it| (it.2..it.2 + it.3).contains(&second));
+                let mut is_gone = [false; 2];
+                at_ns += 1_000_000_000;
+                for counters in &mut counters {
+                    counters.reads += 1000;
+                    counters.read_sectors += 8000;
+                    counters.read_ms = (counters.read_ms + 190 + second % 20) % (1 << 32);
+                    counters.busy_ms = (counters.busy_ms + 190 + second % 20) % (1 << 32);
+                }
+                for &(event, disk, from, length) in now {
+                    let other = DiskCounters { reads: 1 << (2 * length), ..Default::default() };
+                    match event {
+                        0 if from == second => counters[disk] = DiskCounters::default(),
+                        // Another disk in its place.
+                        1 if from == second => counters[disk] = other,
+                        2 => is_gone[disk] = true,
+                        // The machine is suspended, or the clock is set.
+                        3 if from == second => at_ns += length * 3600 * 1_000_000_000,
+                        4 => at_ns = at_ns.saturating_sub(1_000_000_000 * (length % 2 + 1)),
+                        // A wrap of a counter that the kernel keeps in 32 bits.
+                        5 if from == second => counters[disk].read_sectors %= 1 << 10,
+                        _ => {}
+                    }
+                }
+                let there = disks.iter().zip(counters).zip(is_gone).filter(|it| !it.1);
+                let counted = there.map(|((disk, counters), _)| {
+                    (disk.name.clone(), CountedDisk { counters, errors: 0 })
+                });
+                let sample = DiskSample { at_ns, disks: counted.collect() };
+                if let Some(before) = before.replace(sample.clone()) {
+                    let windows = sample.windows(&before, &group);
+                    judge.observe(Nanos(at_ns), Nanos::from_secs(1), &windows);
+                }
+                let is_slow = judge.disks().any(|it| matches!(it.1, DiskState::Slow { .. }));
+                prop_assert!(!is_slow, "at {second}");
+            }
+        }
+    }
+
+    fn watched(name: &str) -> WatchedDisk {
+        WatchedDisk {
             name: name.to_owned(),
             devid: None,
             class: DiskKind::Ssd,
-            model: None,
+            model: Some("one".to_owned()),
             identity: None,
             link: None,
             error_files: Vec::new(),
-        };
-        let group = WatchedGroup { array: None, disks: ["sda", "sdb", "sdc"].map(disk).to_vec() };
+        }
+    }
+
+    #[test]
+    fn a_disk_that_went_or_was_reset_has_no_window() {
+        let disks = ["sda", "sdb", "sdc"].map(watched).to_vec();
+        let group = WatchedGroup { array: None, disks };
         let before = sample(1, &[("sda", 10, 2), ("sdb", 10, 0)]);
         let now = sample(3, &[("sda", 15, 5), ("sdb", 4, 0), ("sdc", 1, 0)]);
         let windows = now.windows(&before, &group);

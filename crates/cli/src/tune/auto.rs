@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow};
 use mirrorball_core::units::Nanos;
 use mirrorball_host::detect::{Sysroot, detect_at};
 use mirrorball_host::tune::{AutoEvent, AutoOptions, AutoState, AutoTune, undo_service};
-use mirrorball_host::watch::{DiskSample, WatchedGroup};
+use mirrorball_host::watch::DiskSampler;
 use serde_json::json;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant, SystemTime};
 const SAVE_INTERVAL: Duration = Duration::from_secs(60);
 
 enum Samples {
-    Machine { started: Instant, group: WatchedGroup },
+    Machine(DiskSampler),
     Recorded(SampleRecording),
 }
 
@@ -58,14 +58,17 @@ pub(super) fn run(args: &Args, sysroot: &Sysroot, target: &str) -> Result<Ending
     let mut auto = auto.map_err(|error| Failure::WrongUse(error.into()))?;
     let mut samples = match recording {
         Some(recording) => Samples::Recorded(recording),
-        None => Samples::Machine { started: Instant::now(), group: auto.group().clone() },
+        None => {
+            let group = std::slice::from_ref(auto.group());
+            Samples::Machine(DiskSampler::new(sysroot.clone(), group))
+        }
     };
     let settings: Vec<&str> = auto.settings().collect();
     line(&json!({ "event": "start", "applies": args.apply, "settings": settings }))?;
     let stop = stop_at_ctrl_c("restoring the setting").map_err(Failure::Fault)?;
     let mut outputs = Outputs { args, changes: 0, saved_at: Instant::now() };
     outputs.write(&auto)?;
-    let served = serve(args, sysroot, &mut auto, &mut samples, &mut outputs, stop);
+    let served = serve(args, &mut auto, &mut samples, &mut outputs, stop);
     outputs.write(&auto)?;
     // Whatever happened: the setting before is restored.
     let restored = auto.end().map_err(|error| Failure::Fault(error.into()))?;
@@ -81,7 +84,6 @@ pub(super) fn run(args: &Args, sysroot: &Sysroot, target: &str) -> Result<Ending
 /// Judges samples until Ctrl-C, or the end of the recording.
 fn serve(
     args: &Args,
-    sysroot: &Sysroot,
     auto: &mut AutoTune,
     samples: &mut Samples,
     outputs: &mut Outputs<'_>,
@@ -93,12 +95,11 @@ fn serve(
                 Some(sample) => (sample.clone(), Nanos(sample.at_ns)),
                 None => return Ok(Ending::Done),
             },
-            Samples::Machine { started, group } => {
+            Samples::Machine(sampler) => {
                 if !wait(args.every, stop) {
                     return Ok(Ending::Interrupted);
                 }
-                let at = Nanos(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
-                (DiskSample::read(sysroot, std::slice::from_ref(group), at), wall_clock())
+                (sampler.sample(), wall_clock())
             }
         };
         if stop.load(Ordering::Relaxed) {

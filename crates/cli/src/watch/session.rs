@@ -7,13 +7,12 @@ use anyhow::{Context, anyhow};
 use mirrorball_core::units::Nanos;
 use mirrorball_health::judge::{DiskFigures, DiskHistory, DiskState, Judge};
 use mirrorball_host::detect::Sysroot;
-use mirrorball_host::watch::{DiskSample, WatchedDisk, WatchedGroup};
+use mirrorball_host::watch::{DiskSample, DiskSampler, WatchedDisk, WatchedGroup};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, ErrorKind, Lines, Write};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 /// How often the history is saved.
 const SAVE_INTERVAL: Nanos = Nanos::from_secs(60);
@@ -31,9 +30,7 @@ struct SampleHeader {
 
 /// Reads samples, and records them if asked to.
 pub(super) struct Sampler {
-    sysroot: Sysroot,
-    groups: Vec<WatchedGroup>,
-    started: Instant,
+    sampler: DiskSampler,
     record: Option<(PathBuf, File)>,
 }
 
@@ -51,16 +48,15 @@ impl Sampler {
             Ok((path.to_owned(), file))
         };
         let record = record.map(begin).transpose().map_err(Failure::WrongUse)?;
-        let groups = groups.to_vec();
-        let mut sampler = Sampler { sysroot, groups, started: Instant::now(), record };
-        let first = SampleHeader { every_ns: every.0, groups: sampler.groups.clone() };
+        let sampler = DiskSampler::new(sysroot, groups);
+        let mut sampler = Sampler { sampler, record };
+        let first = SampleHeader { every_ns: every.0, groups: groups.to_vec() };
         sampler.write(&first)?;
         Ok(sampler)
     }
 
     pub(super) fn sample(&mut self) -> Result<DiskSample, Failure> {
-        let at = Nanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        let sample = DiskSample::read(&self.sysroot, &self.groups, at);
+        let sample = self.sampler.sample();
         self.write(&sample)?;
         Ok(sample)
     }
@@ -167,7 +163,7 @@ impl Watching {
     }
 
     pub(super) fn slow_disks(&self) -> Vec<String> {
-        let slow = self.disks().filter(|it| matches!(it.state, DiskState::Slow { .. }));
+        let slow = self.disks().filter(|it| it.state.is_alarm());
         slow.map(|it| it.disk.name.clone()).collect()
     }
 

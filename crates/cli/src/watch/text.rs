@@ -67,7 +67,8 @@ fn state(it: &DiskRow<'_>) -> String {
         DiskState::Learning => "learning".to_owned(),
         DiskState::Fine => "as expected".to_owned(),
         DiskState::Busy { ratio } => format!("busier x{ratio:.1}"),
-        DiskState::Slow { ratio, .. } => format!("SLOW x{ratio:.1}"),
+        DiskState::Slow { ratio, .. } if it.state.is_alarm() => format!("SLOW x{ratio:.1}"),
+        DiskState::Slow { ratio, .. } => format!("tidying x{ratio:.1}"),
     }
 }
 
@@ -77,7 +78,8 @@ fn state_name(state: DiskState) -> &'static str {
         DiskState::Learning => "learning",
         DiskState::Fine => "as-expected",
         DiskState::Busy { .. } => "busy",
-        DiskState::Slow { .. } => "slow",
+        DiskState::Slow { .. } if state.is_alarm() => "slow",
+        DiskState::Slow { .. } => "tidying-up",
     }
 }
 
@@ -90,7 +92,7 @@ fn named(it: &DiskRow<'_>) -> String {
     }
 }
 
-/// The sentence about a slow disk, and what to do next; `None` for others.
+/// The sentence about a disk that is slow or tidies up, and what to do next; `None` for others.
 fn verdict(it: &DiskRow<'_>, now: Nanos) -> Option<[String; 2]> {
     let DiskState::Slow { ratio, cause, since, direction } = it.state else { return None };
     let what = match direction {
@@ -98,8 +100,9 @@ fn verdict(it: &DiskRow<'_>, now: Nanos) -> Option<[String; 2]> {
         IoDirection::Write => "writes",
     };
     let ago = (now.saturating_sub(since).as_secs_f64() / 60.0).ceil();
+    let is = if it.state.is_alarm() { "is slow" } else { "may be tidying up" };
     let sentence = format!(
-        "{} is slow: its {what} take {ratio:.1} times what they should, for {ago:.0} min",
+        "{} {is}: its {what} take {ratio:.1} times what they should, for {ago:.0} min",
         named(it)
     );
     let disk = printable(&it.disk.name);
@@ -117,15 +120,17 @@ fn verdict(it: &DiskRow<'_>, now: Nanos) -> Option<[String; 2]> {
             format!("every disk behind {} is: the link is full or faulty", printable(link))
         }
         Cause::AfterWrites => {
-            "much was written just before: it may be tidying up, and recover by itself".to_owned()
+            "it is or was written: it recovers by itself, and counts as slow if it does not"
+                .to_owned()
         }
     };
     Some([sentence, next])
 }
 
-/// The verdict in sentences, each with its next step.
-fn verdicts(watching: &Watching) -> Vec<[String; 2]> {
-    watching.disks().filter_map(|it| verdict(&it, watching.now())).collect()
+/// The verdict in sentences, each with its next step: of slow disks, or of those that tidy up.
+fn verdicts(watching: &Watching, are_alarms: bool) -> Vec<[String; 2]> {
+    let disks = watching.disks().filter(|it| it.state.is_alarm() == are_alarms);
+    disks.filter_map(|it| verdict(&it, watching.now())).collect()
 }
 
 /// The sentence if no disk is slow.
@@ -145,14 +150,12 @@ fn healthy(watching: &Watching) -> String {
 
 /// The verdict, and the table of disks.
 pub(super) fn report(watching: &Watching, width: usize) -> String {
-    let mut text = String::new();
-    let verdicts = verdicts(watching);
-    for [sentence, next] in &verdicts {
-        text += &format!("{sentence}.\n  {next}\n");
-    }
-    if verdicts.is_empty() {
+    let paragraph = |[sentence, next]: [String; 2]| format!("{sentence}.\n  {next}\n");
+    let mut text: String = verdicts(watching, true).into_iter().map(paragraph).collect();
+    if text.is_empty() {
         text += &format!("{}\n", healthy(watching));
     }
+    text.extend(verdicts(watching, false).into_iter().map(paragraph));
     let text = crate::screen::broken(&text);
     let table = table(watching, width).into_iter().map(|line| line.text + "\n");
     format!("{text}\n{}", table.collect::<String>())
@@ -160,7 +163,7 @@ pub(super) fn report(watching: &Watching, width: usize) -> String {
 
 /// One line, as Nagios and its kin read it.
 pub(super) fn check_line(watching: &Watching) -> String {
-    let slow = verdicts(watching).into_iter().map(|[sentence, _]| sentence);
+    let slow = verdicts(watching, true).into_iter().map(|[sentence, _]| sentence);
     let slow = slow.collect::<Vec<_>>().join("; ");
     match slow.is_empty() {
         false => format!("WARNING: {slow}\n"),
@@ -184,7 +187,7 @@ fn table(watching: &Watching, width: usize) -> Vec<ScreenLine> {
     for disk in watching.disks() {
         let texts = shown.iter().map(|column| ((column.text)(&disk), column.width));
         let emphasis = match disk.state {
-            DiskState::Slow { .. } => TextEmphasis::Yellow,
+            state if state.is_alarm() => TextEmphasis::Yellow,
             _ => TextEmphasis::Plain,
         };
         lines.push(cells(texts, width, emphasis));
@@ -196,7 +199,7 @@ fn table(watching: &Watching, width: usize) -> Vec<ScreenLine> {
 pub(super) fn frame(watching: &Watching, size: ScreenSize) -> Vec<ScreenLine> {
     let width = size.columns;
     let mut lines = Vec::new();
-    for [sentence, next] in verdicts(watching) {
+    for [sentence, next] in verdicts(watching, true) {
         lines.push(line(&sentence, width, TextEmphasis::Bold));
         lines.push(line(&format!("  {next}"), width, TextEmphasis::Plain));
     }

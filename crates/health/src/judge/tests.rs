@@ -75,11 +75,6 @@ fn facts(place: usize, class: DiskKind, link: Option<&str>) -> DiskFacts {
     DiskFacts { name, class, model, link: link.map(str::to_owned) }
 }
 
-/// Returns true for a disk that is slow, and not for tidying up.
-fn is_alarm(state: DiskState) -> bool {
-    matches!(state, DiskState::Slow { cause, .. } if cause != Cause::AfterWrites)
-}
-
 fn slower(load: Load, factor: f64) -> Load {
     Load { service_ms: load.service_ms * factor, ..load }
 }
@@ -223,7 +218,7 @@ fn a_stray_error_changes_no_rule() {
         let mut window = rig.window(&Load { bytes: 131_072, ..RANDOM });
         window.errors = u64::from(second % 50 == 0);
         rig.judge.observe(rig.now, SECOND, &[Some(window)]);
-        assert!(!rig.judge.disks().any(|it| is_alarm(it.1)), "at {second}");
+        assert!(!rig.judge.disks().any(|it| it.1.is_alarm()), "at {second}");
     }
 }
 
@@ -268,7 +263,7 @@ fn tidying_up_is_no_alarm_unless_it_lasts() {
     rig.run(300, &[FLASH]);
     rig.run(60, &[copy]);
     rig.run(30, &[FLASH]);
-    let is_any = |rig: &Rig| rig.judge.disks().any(|it| is_alarm(it.1));
+    let is_any = |rig: &Rig| rig.judge.disks().any(|it| it.1.is_alarm());
     assert!(rig.run(100, &[slower(FLASH, 3.0)])[0].is_some() && !is_any(&rig));
     rig.run(60, &[slower(FLASH, 3.0)]);
     assert!(is_any(&rig));

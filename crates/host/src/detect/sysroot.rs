@@ -75,14 +75,24 @@ impl Sysroot {
                 TreeEntry::Link(_) => None,
             };
         }
-        let path = self.host_path(&path);
+        let mut bytes = Vec::new();
+        self.open_resolved(&path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Opens a file, to be read again and again; `None` for one of a tree in memory.
+    pub(crate) fn open(&self, path: &str) -> Option<File> {
+        let path = self.resolve(path)?;
+        if self.memory.is_some() { None } else { self.open_resolved(&path) }
+    }
+
+    fn open_resolved(&self, path: &str) -> Option<File> {
+        let path = self.host_path(path);
         // A pipe in a recorded copy would be waited for.
         if !fs::metadata(&path).ok()?.is_file() {
             return None;
         }
-        let mut bytes = Vec::new();
-        File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+        File::open(path).ok()
     }
 
     /// The first number in a file: `3 (2)` is 3.
