@@ -6,13 +6,15 @@ use crate::service::{DiskKind, DiskService, IoDirection};
 use mirrorball_core::units::Nanos;
 
 /// Least blocks of an evaluation: one that is far off does not move the median of them.
-const BLOCKS_MIN: usize = 3;
+pub(super) const BLOCKS_MIN: usize = 3;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct GatheredWindows {
     pub(super) counters: DiskCounters,
     pub(super) time: Nanos,
     pub(super) errors: u64,
+    /// The longest window.
+    pub(super) longest: Nanos,
     /// The parts of `counters`: windows, or several where one has too little I/O.
     blocks: Vec<DiskCounters>,
 }
@@ -21,6 +23,7 @@ impl GatheredWindows {
     pub(super) fn add(&mut self, window: &DiskWindow) {
         self.counters = self.counters.plus(&window.counters);
         self.time = self.time.saturating_add(window.time);
+        self.longest = self.longest.max(window.time);
         self.errors = self.errors.saturating_add(window.errors);
         match self.blocks.last_mut() {
             Some(last) if ((last.read_ms + last.write_ms) as f64) < WAITS_MIN_MS => {

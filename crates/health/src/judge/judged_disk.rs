@@ -1,6 +1,6 @@
 //! A disk between evaluations: its history, the evidence against it, and its state.
 
-use super::gathered_windows::GatheredWindows;
+use super::gathered_windows::{BLOCKS_MIN, GatheredWindows};
 use super::history::DiskHistory;
 use super::steady::SteadyLoad;
 use super::{Cause, DiskFacts, DiskFigures, DiskState, EVALUATION, Evaluated, Slowness};
@@ -20,6 +20,8 @@ const WRITTEN_MIN: f64 = 1e9;
 const TIDYING_MAX: Nanos = Nanos::from_secs(120);
 /// Bytes written a second from which flash may be collecting garbage meanwhile.
 const COLLECTING_MIN: f64 = 1e6;
+/// How long that may last.
+const COLLECTING_MAX: Nanos = Nanos::from_secs(3600);
 
 #[derive(Clone, Debug)]
 pub(super) struct JudgedDisk {
@@ -136,7 +138,9 @@ impl JudgedDisk {
         });
         let has_io = counters.reads + counters.writes > 0;
         let is_evaluated = evaluated.iter().flatten().any(|it| it.is_judged);
-        if has_io && !is_evaluated && time < GATHERING_MAX {
+        // Seldom samples give a block each.
+        let enough_blocks = Nanos(self.gathered.longest.0.saturating_mul(BLOCKS_MIN as u64 + 1));
+        if has_io && !is_evaluated && time < GATHERING_MAX.max(enough_blocks) {
             return;
         }
         let written = counters.written_bytes() as f64;
@@ -187,7 +191,8 @@ impl JudgedDisk {
         let it = &self.evidence[direction];
         let is_collecting = self.facts.class != DiskKind::Hdd
             && direction == IoDirection::Read as usize
-            && it.written_per_s.min(self.written_per_s) >= COLLECTING_MIN;
+            && it.written_per_s.min(self.written_per_s) >= COLLECTING_MIN
+            && now.saturating_sub(it.since) < COLLECTING_MAX;
         let is_tidying =
             it.written_before >= WRITTEN_MIN && now.saturating_sub(it.since) < TIDYING_MAX;
         match () {

@@ -24,6 +24,8 @@ struct Rig {
     judge: Judge,
     rng: Rng,
     now: Nanos,
+    /// Time of a window.
+    every: Nanos,
 }
 
 impl Rig {
@@ -33,16 +35,17 @@ impl Rig {
 
     fn of(disks: Vec<DiskFacts>) -> Rig {
         let judge = Judge::new(disks.into_iter().map(|it| (it, DiskHistory::default())));
-        Rig { judge, rng: Rng::new(7), now: Nanos::ZERO }
+        Rig { judge, rng: Rng::new(7), now: Nanos::ZERO, every: SECOND }
     }
 
     /// Runs for this long; returns after how many seconds each disk was first called slow.
     fn run(&mut self, seconds: u64, loads: &[Load]) -> Vec<Option<u64>> {
         let mut found = vec![None; loads.len()];
-        for second in 1..=seconds {
-            self.now += SECOND;
+        let every = self.every.0 / SECOND.0;
+        for second in (every..=seconds).step_by(every as usize) {
+            self.now += self.every;
             let windows: Vec<_> = loads.iter().map(|it| Some(self.window(it))).collect();
-            self.judge.observe(self.now, SECOND, &windows);
+            self.judge.observe(self.now, self.every, &windows);
             for (found, (_, state, ..)) in found.iter_mut().zip(self.judge.disks()) {
                 if found.is_none() && matches!(state, DiskState::Slow { .. }) {
                     *found = Some(second);
@@ -53,20 +56,21 @@ impl Rig {
     }
 
     fn window(&mut self, load: &Load) -> DiskWindow {
+        let every = self.every.0 / SECOND.0;
         let noise = 0.85 + 0.3 * self.rng.below(1000) as f64 / 1000.0;
-        let reads = (load.reads as f64 * noise).max(1.0) as u64;
+        let reads = ((load.reads * every) as f64 * noise).max(1.0) as u64;
         let wait_ms = load.service_ms * load.depth.powf(0.8) * noise * reads as f64;
         let counters = DiskCounters {
             reads,
             read_sectors: reads * load.bytes / 512,
             read_ms: wait_ms as u64,
-            writes: load.writes,
-            written_sectors: load.writes * 1024,
-            write_ms: (load.writes as f64 * load.write_wait_ms) as u64,
-            busy_ms: ((wait_ms / load.depth) as u64).clamp(1, 1000),
+            writes: load.writes * every,
+            written_sectors: load.writes * every * 1024,
+            write_ms: ((load.writes * every) as f64 * load.write_wait_ms) as u64,
+            busy_ms: ((wait_ms / load.depth) as u64).clamp(1, 1000 * every),
             ..Default::default()
         };
-        DiskWindow { time: SECOND, counters, errors: 0 }
+        DiskWindow { time: self.every, counters, errors: 0 }
     }
 }
 
@@ -109,6 +113,17 @@ fn a_disk_alone_is_named_by_its_own_history() {
     let mut rig = Rig::new(DiskKind::Ssd, 1);
     assert_eq!(rig.run(300, &[FLASH]), [None]);
     assert!(rig.run(60, &[slower(FLASH, 2.0)])[0].is_some());
+}
+
+/// Three windows are needed, however long they are.
+#[test]
+fn samples_that_are_taken_seldom_are_judged() {
+    for every in [30, 60] {
+        let mut rig = Rig { every: Nanos::from_secs(every), ..Rig::new(DiskKind::Hdd, 1) };
+        assert_eq!(rig.run(7200, &[RANDOM]), [None], "{every} s");
+        let found = rig.run(7200, &[slower(RANDOM, 4.0)])[0];
+        assert!(found.is_some(), "{every} s");
+    }
 }
 
 #[test]
@@ -266,6 +281,17 @@ fn tidying_up_is_no_alarm_unless_it_lasts() {
     let is_any = |rig: &Rig| rig.judge.disks().any(|it| it.1.is_alarm());
     assert!(rig.run(100, &[slower(FLASH, 3.0)])[0].is_some() && !is_any(&rig));
     rig.run(60, &[slower(FLASH, 3.0)]);
+    assert!(is_any(&rig));
+}
+
+#[test]
+fn collecting_garbage_is_no_alarm_for_an_hour() {
+    let copy = Load { writes: 10, write_wait_ms: 1.0, ..FLASH };
+    let mut rig = Rig::new(DiskKind::Ssd, 1);
+    rig.run(600, &[copy]);
+    let is_any = |rig: &Rig| rig.judge.disks().any(|it| it.1.is_alarm());
+    assert!(rig.run(3000, &[slower(copy, 3.0)])[0].is_some() && !is_any(&rig));
+    rig.run(900, &[slower(copy, 3.0)]);
     assert!(is_any(&rig));
 }
 
