@@ -22,7 +22,7 @@ pub mod text;
 
 use crate::experiment::study::Study;
 use crate::experiment::systems::{
-    Availability, Commands, InForce, Offer, Setting, System, offers_of,
+    Availability, Commands, InForce, Offer, Setting, System, offers_for,
 };
 use mirrorball_core::policies::{PolicyInfo, Spec};
 use mirrorball_disk::array_file::ArraySpec;
@@ -34,6 +34,9 @@ use serde::Serialize;
 const WORTHWHILE: f64 = 1.02;
 /// The same where the factor is uncertain: a smaller one would be written as `about as fast`.
 const WORTHWHILE_UNCERTAIN: f64 = 1.05;
+/// The least gain in reads for which a write-mostly flag is taken back: it also keeps writes short
+/// and lets a disk sleep.
+const WORTH_A_FLAG: f64 = 1.1;
 /// Spread over the repeats above which a factor is uncertain: it is rounded, and called `about`.
 const UNCERTAIN: f64 = 0.25;
 
@@ -319,6 +322,11 @@ impl Chooser<'_> {
     fn best_of(&self, specs: &[&str]) -> Option<Gaining> {
         let now = self.in_force.spec;
         let leader = best(self.study, specs, now)?;
+        let mut flags = now.split('+').filter(|it| it.starts_with("write-mostly:"));
+        let takes_back = flags.any(|it| !leader.0.split('+').any(|other| other == it));
+        if takes_back && leader.1.is_some_and(|factor| factor <= WORTH_A_FLAG) {
+            return Some((now.to_owned(), Some(1.0)));
+        }
         if leader.0 == now {
             return Some(leader);
         }
@@ -344,13 +352,16 @@ impl Chooser<'_> {
             return if setting.offer.is_at_creation { Need::NewVolume } else { Need::Condition };
         }
         let info = Spec::parse(spec).ok().and_then(|spec| spec.info());
-        let mut systems = info.into_iter().flat_map(|info| offers_of(info.name)).map(|(it, _)| it);
+        let profile = self.array.profile.name();
+        let mut systems =
+            info.into_iter().flat_map(|info| offers_for(info.name, profile)).map(|(it, _)| it);
         if systems.any(|it| it.name == self.system.name) { Need::Patch } else { Need::NewVolume }
     }
 
     /// True if `mirrorball serve` alone has a policy.
     fn is_served(&self, spec: &str) -> bool {
-        self.settings.iter().all(|setting| setting.spec != spec) && served::is_needed(spec)
+        self.settings.iter().all(|setting| setting.spec != spec)
+            && served::is_needed(spec, self.array.profile.name())
     }
 
     /// True if a policy gains enough over what gains the factor `least`.
@@ -362,6 +373,7 @@ impl Chooser<'_> {
 
     fn advised(&self, (spec, factor): Gaining) -> AdvisedPolicy {
         let &Chooser { study, system, settings, array, in_force } = self;
+        let profile = array.profile.name();
         let setting = settings.iter().find(|setting| setting.spec == spec);
         let served = self.is_served(&spec);
         let through_export = factor.map(|it| it * served::factor(study, &spec));
@@ -376,8 +388,10 @@ impl Chooser<'_> {
             slower: slower(study, (&spec, served), in_force.spec),
             served,
             spread: spread(study, &[&spec, in_force.spec]),
-            takes: setting
-                .map_or_else(|| elsewhere(&spec, system, is_serve_worth), |it| takes(it, system)),
+            takes: setting.map_or_else(
+                || elsewhere(&spec, system, profile, is_serve_worth),
+                |it| takes(it, system),
+            ),
             commands: setting
                 .map_or_else(Commands::default, |it| it.commands(system, array, in_force)),
             note: match setting {
@@ -432,10 +446,10 @@ fn note(offer: &Offer, array: &ArraySpec) -> Option<String> {
 
 /// What it takes to have a policy that the array's system does not offer. `serve` is named next to
 /// another way if it is worth its export.
-fn elsewhere(spec: &str, own: &System, is_serve_worth: bool) -> Option<String> {
+fn elsewhere(spec: &str, own: &System, profile: &str, is_serve_worth: bool) -> Option<String> {
     const MOVE: &str = "a new volume, to which the data must be copied";
     let info = Spec::parse(spec).ok()?.info()?;
-    let offers: Vec<(&System, &Offer)> = offers_of(info.name).collect();
+    let offers: Vec<(&System, &Offer)> = offers_for(info.name, profile).collect();
     let release = offers.iter().find(|(_, offer)| offer.patch.is_none() && offer.policy != "*");
     let patch = offers.iter().find(|(_, offer)| offer.patch.is_some());
     let Some((system, offer)) = release.or(patch) else {

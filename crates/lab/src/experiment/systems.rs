@@ -254,6 +254,19 @@ pub fn offers_of(policy: &'static str) -> impl Iterator<Item = (&'static System,
     own.chain(all().iter().flat_map(offers).filter(is_for_all))
 }
 
+/// The systems that have a policy for arrays of a profile, each with its offer.
+pub fn offers_for(
+    policy: &'static str,
+    profile: &str,
+) -> impl Iterator<Item = (&'static System, &'static Offer)> {
+    let fits = move |(system, offer): &(&System, &Offer)| {
+        let profiles = offer.profiles.as_ref();
+        !system.instead.contains_key(profile)
+            && profiles.is_none_or(|all| all.iter().any(|it| it == profile))
+    };
+    offers_of(policy).filter(fits)
+}
+
 impl Offer {
     /// True if the policy of this name is among those of the offer, `*` aside.
     fn holds(&self, policy: &str) -> bool {

@@ -7,7 +7,7 @@
 
 use crate::experiment::study::statistics::geometric_mean;
 use crate::experiment::study::{CellSummary, JobStudy, Row, SectionRow, Study};
-use crate::experiment::systems::offers_of;
+use crate::experiment::systems::offers_for;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::policies::Spec;
 
@@ -21,10 +21,10 @@ const FASTEST: f64 = 0.1;
 pub(super) const NOTE: &str = "The factor includes the export over NBD: 60 us a request, less \
      where all requests queue, and at most 204,000 requests/s. `serve` is young: keep a backup.";
 
-/// True if `serve` alone has a policy.
-pub(super) fn is_needed(spec: &str) -> bool {
+/// True if `serve` alone has a policy for arrays of a profile.
+pub(super) fn is_needed(spec: &str, profile: &str) -> bool {
     let info = Spec::parse(spec).ok().and_then(|spec| spec.info());
-    info.is_some_and(|info| offers_of(info.name).all(|(_, offer)| offer.policy == "*"))
+    info.is_some_and(|info| offers_for(info.name, profile).all(|(_, offer)| offer.policy == "*"))
 }
 
 /// The speed of a policy through an export. Each client waits longer for each request, so a rate

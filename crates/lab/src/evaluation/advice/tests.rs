@@ -52,6 +52,25 @@ fn a_gain_on_guessed_disks_says_so_next_to_the_factor() {
 }
 
 #[test]
+fn a_flag_is_taken_back_for_a_clear_gain_only() {
+    let mut flagged = array("md", "raid1");
+    flagged.members[0].write_mostly = true;
+    for (reads, spec) in [(1050, "md/raid1+write-mostly:1"), (1200, "md/raid1")] {
+        let advice = advice_for(&flagged, "md", &[("md/raid1", reads)]);
+        assert_eq!(advice.offered.unwrap().spec, spec);
+    }
+}
+
+#[test]
+fn no_other_raid1_is_named_for_a_raid10() {
+    let member = "[[member]]\nmodel = \"hdd-7k2-ent\"\nsize = \"1TB\"\n";
+    let text = format!("name = \"a\"\nprofile = \"raid10\"\n{}", member.repeat(4));
+    let array = ArrayFile::parse(&text, "a.toml").unwrap().spec;
+    let known = advice_for(&array, "md-raid10", &[("md/raid1", 4000)]).known.unwrap();
+    assert!(known.takes.unwrap().starts_with("`mirrorball serve` (no other system has it)"));
+}
+
+#[test]
 fn each_of_the_three_is_named_with_what_it_takes() {
     let rates = [("md/raid1+write-mostly:1", 4000), ("mirrorball/auto", 6000)];
     let advice = advice("md", "raid1", &rates);
