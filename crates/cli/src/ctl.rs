@@ -144,8 +144,8 @@ enum MemberAction {
         /// devid of the member, as `ctl members` shows it
         #[arg(value_parser = numbers::devid, required_unless_present = "spare")]
         devid: Option<u64>,
-        /// Spare that is not to take the place of a member any more: its device, or its UUID if the
-        /// device is missing
+        /// Spare that is not to take the place of a member any more, or device to which a member is
+        /// being copied: its path, or its UUID if it is missing
         #[arg(long, value_name = "DEVICE", conflicts_with = "devid")]
         spare: Option<String>,
     },

@@ -9,7 +9,7 @@ use anyhow::{anyhow, bail};
 use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
-use mirrorball_io::assemble::{self, AssembleError, Assembly, LabelledError, LabelledOptions};
+use mirrorball_io::assemble::{self, Assembly, LabelledError, LabelledOptions};
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::driver::Platform;
 use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
@@ -152,11 +152,7 @@ impl Args {
                 Some(folder) => anyhow!("{}: {error}", folder.display()),
                 None => error.into(),
             }),
-            LabelledError::Assemble(
-                error @ (AssembleError::System(_)
-                | AssembleError::Device { .. }
-                | AssembleError::Attach { .. }),
-            ) => Failure::Fault(error.into()),
+            LabelledError::Assemble(error) if error.is_passing() => Failure::Fault(error.into()),
             error @ (LabelledError::Doubtful { lacks_member: false, .. }
             | LabelledError::ReadOnlyFeatures(_)) => Failure::NeedsUser(error.into()),
             error @ (LabelledError::Doubtful { .. }

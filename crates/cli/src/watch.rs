@@ -9,7 +9,7 @@ use crate::numbers;
 use crate::output_file::{self, Existing};
 use crate::progress::stop_at_ctrl_c;
 use crate::screen;
-use crate::terminal::{self, Terminal};
+use crate::terminal::{self, Terminal, printable};
 use mirrorball_core::units::Nanos;
 use mirrorball_host::detect::{Sysroot, detect_at};
 use mirrorball_host::watch::{WatchedGroup, all_groups, group_of};
@@ -206,7 +206,7 @@ fn follow(
     sampler: &mut Sampler,
     stop: &AtomicBool,
 ) -> Result<Ending, Failure> {
-    let disks: Vec<&str> = watching.disks().map(|it| it.disk.name.as_str()).collect();
+    let disks: Vec<String> = watching.disks().map(|it| printable(&it.disk.name)).collect();
     let disks = disks.join(", ");
     screen::say(format_args!("watching {disks}: a line follows when one becomes slow"));
     let mut slow = Vec::new();

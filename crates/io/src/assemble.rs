@@ -167,6 +167,18 @@ pub enum AssembleError {
     System(#[from] io::Error),
 }
 
+impl AssembleError {
+    /// True for the trouble of a system, a device or a peer, which another try may not have.
+    pub fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            AssembleError::System(_)
+                | AssembleError::Device { .. }
+                | AssembleError::Attach { error: ClientError::System(_), .. }
+        )
+    }
+}
+
 /// Assembles an array of emulated disks. Fails if a member is real, or a backing file cannot be
 /// used.
 pub fn emulate(emulation: EmulateOptions<'_>) -> Result<Assembly, AssembleError> {

@@ -341,9 +341,12 @@ impl Chooser<'_> {
             (own.map(|row| row.extra_per_read).fold(0.0, f64::max) * 1e3).round() as u64
         };
         let least = mean(&leader.0) * (1.0 - TIE);
-        let tied = specs.iter().filter(|it| mean(it) >= least && mean(it) > 0.0);
-        let named = tied.min_by_key(|it| (self.need(it), extra_reads(it)))?;
-        if *named == leader.0 { Some(leader) } else { best(self.study, &[named, now], now) }
+        let is_tied = |it: &&str| mean(it) >= least && mean(it) > 0.0;
+        let mut tied: Vec<&str> = specs.iter().copied().filter(is_tied).collect();
+        tied.sort_by_key(|it| (self.need(it), extra_reads(it)));
+        // One whose own gain is not worthwhile is no answer.
+        let gaining = |it| best(self.study, &[it, now], now).filter(|(policy, _)| policy != now);
+        Some(tied.into_iter().find_map(gaining).unwrap_or(leader))
     }
 
     /// What it takes to have a policy.

@@ -6,7 +6,7 @@
 use super::super::array::{DetectError, DetectedArray, DetectedMember};
 use super::super::block::BlockDevice;
 use super::super::lun::guess_if_lun;
-use super::super::members::read_member;
+use super::super::members::{no_mirror, read_member};
 use super::super::paths::{PATHS_NOTE, note_standby};
 use super::super::tools::{DMSETUP_STATUS, DMSETUP_TABLE};
 use super::Mapped;
@@ -48,7 +48,12 @@ impl Mapped<'_> {
             .map(|paths| paths.iter().map(|path| path.name.as_str()).collect::<Vec<&str>>());
         note_standby(&self.name, paths.len(), &standing, "another group", GROUPING, &mut notes)?;
         if !down.is_empty() {
-            notes.push(format!("failed in another group: {}", down.join(", ")));
+            let failed = format!("failed in another group: {}", down.join(", "));
+            if paths.len() == 1 {
+                let what = format!("{}: 1 path serves; {failed}", self.name);
+                return Err(no_mirror(what, "when the paths are up, more than one may serve"));
+            }
+            notes.push(failed);
         }
         let member = |(devid, path): (u64, &&BlockDevice)| {
             let mut member = read_member(self.sysroot, devid, Some(path));

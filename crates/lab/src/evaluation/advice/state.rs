@@ -118,7 +118,8 @@ fn replacement(
             }
         };
         let commands = failed.iter().map(command);
-        let commands: Vec<String> = commands.map(|command| format!("`{command}`")).collect();
+        let mut commands: Vec<String> = commands.map(|command| format!("`{command}`")).collect();
+        commands.dedup();
         text += &format!(": {}", commands.join(", "));
     }
     let copies = array.chunk_map().map_or(0, |map| map.copies());

@@ -116,6 +116,15 @@ fn a_gain_of_two_percent_is_not_worth_a_change() {
     assert_eq!(advice("md", "raid1", &rates).offered.unwrap().spec, "md/raid1");
 }
 
+/// One that ties with the best, and gains too little by itself, does not hide the best.
+#[test]
+fn a_worthwhile_gain_is_named_whichever_of_a_tie_stands_first() {
+    for (reads, spec) in [([1015, 1030], "btrfs/devid:2"), ([1030, 1015], "btrfs/devid:1")] {
+        let rates = [("btrfs/devid:1", reads[0]), ("btrfs/devid:2", reads[1])];
+        assert_eq!(advice("btrfs", "pid", &rates).conditional.unwrap().spec, spec);
+    }
+}
+
 #[test]
 fn what_a_system_supposes_is_said() {
     let confidence = advice("drbd", "", &[("drbd/prefer-local", 4000)]).confidence;
