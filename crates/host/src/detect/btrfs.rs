@@ -144,13 +144,17 @@ impl<'a> Btrfs<'a> {
         })
     }
 
-    /// The profiles of one kind of chunks, the largest first: the folders in `allocation/KIND`.
+    /// The profiles of one kind of chunks, that with most data first: the folders in
+    /// `allocation/KIND`.
     fn profiles(&self, kind: &str) -> Vec<String> {
         let folder = self.path(&format!("allocation/{kind}"));
-        let bytes = |name: &String| self.sysroot.number(&format!("{folder}/{name}/total_bytes"));
+        let bytes = |name: &String| {
+            let number = |file: &str| self.sysroot.number(&format!("{folder}/{name}/{file}"));
+            (number("used_bytes"), number("total_bytes"))
+        };
         let mut written = self.sysroot.names(&folder);
         written.retain(|name| self.sysroot.exists(&format!("{folder}/{name}/total_bytes")));
-        written.sort_by_key(|name| std::cmp::Reverse(bytes(name).unwrap_or(0)));
+        written.sort_by_key(|name| std::cmp::Reverse(bytes(name)));
         written
     }
 

@@ -47,10 +47,12 @@ pub(super) fn without_copies(sysroot: &Sysroot) -> Vec<String> {
         let level = device.md_level(sysroot)?;
         let instead = match level.as_str() {
             "raid4" | "raid5" | "raid6" => ", which has parity instead of copies",
+            "raid1" => ", which has no second copy",
             _ => "",
         };
         let count = device.slaves(sysroot).len();
-        Some(format!("{} is md {level} of {count} devices{instead}", device.name))
+        let devices = if count == 1 { "device" } else { "devices" };
+        Some(format!("{} is md {level} of {count} {devices}{instead}", device.name))
     });
     [found, of_md.collect()].concat()
 }

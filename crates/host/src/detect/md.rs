@@ -92,7 +92,9 @@ impl<'a> Md<'a> {
     pub(super) fn at(sysroot: &'a Sysroot, device: &BlockDevice) -> Option<Md<'a>> {
         let level = device.md_level(sysroot)?;
         let is_mirrored = level == "raid1" || level == "raid10";
-        is_mirrored.then(|| Md { sysroot, device: device.clone(), level })
+        let md = Md { sysroot, device: device.clone(), level };
+        // A raid1 may have one slot.
+        (is_mirrored && md.number("raid_disks") != Some(1)).then_some(md)
     }
 
     fn text(&self, file: &str) -> Option<String> {
@@ -119,7 +121,8 @@ impl<'a> Md<'a> {
         let bays = self.leave_out_empty_bays(&mut members, &mut notes);
         if members.iter().all(|member| member.disk.is_none()) {
             let what = format!("{name}: none of its {slots} members can be read");
-            return Err(unreadable(what, STOPPING));
+            let pasted = "paste the output of `cat /proc/mdstat`, which names them";
+            return Err(unreadable(what, if self.sysroot.is_pasted() { pasted } else { STOPPING }));
         }
         let condition = self.condition(&members, bays);
         let empty = members.iter().filter(|member| member.device.is_none()).count();

@@ -16,8 +16,16 @@ struct FileSystem {
     /// Bytes of the file system, with copies counted once.
     used_bytes: Option<u64>,
     devices: BTreeMap<u64, FileSystemDevice>,
-    /// Profiles of the data and of the metadata, with their sizes.
-    profiles: Vec<(&'static str, String, u64)>,
+    /// Profiles of the data and of the metadata, with their sizes, and what these hold.
+    profiles: Vec<(&'static str, String, u64, Option<u64>)>,
+}
+
+impl FileSystem {
+    /// Bytes of the devices that chunks have.
+    fn on_devices(&self) -> u64 {
+        let used = self.devices.values().map(|device| device.used_bytes);
+        used.fold(0, u64::saturating_add)
+    }
 }
 
 #[derive(Default)]
@@ -61,8 +69,23 @@ pub(super) fn read_btrfs(tree: &mut Tree, lines: &[&str]) {
         }
         only.profiles.append(&mut usage.profiles);
     }
+    let lost = lines.iter().find_map(|line| line.trim().strip_prefix("Device missing:"));
+    let lost = lost.map(str::trim).filter(|it| size_of(it).is_some_and(|bytes| bytes > 0));
+    let is_known = all.iter().flat_map(|it| it.devices.values()).any(|device| device.is_missing);
+    if let Some(size) = lost.filter(|_| !is_known) {
+        tree.note(format!(
+            "{size} of the btrfs are on a device that is missing: `btrfs filesystem show` says \
+             which"
+        ));
+    }
+    let count = all.len();
     for (index, mut file_system) in all.into_iter().enumerate() {
-        if file_system.profiles.is_empty() {
+        // Of several file systems it is one that has room for these data.
+        let data = profiles.iter().filter(|(kind, ..)| *kind == "data");
+        let bytes = data.fold(0_u64, |sum, it| sum.saturating_add(it.2));
+        let has_all = file_system.devices.values().all(|device| !device.is_missing);
+        let has_room = count == 1 || !has_all || file_system.on_devices() >= bytes;
+        if file_system.profiles.is_empty() && has_room {
             file_system.profiles.clone_from(&profiles);
         }
         write(tree, index, &file_system);
@@ -77,20 +100,24 @@ fn shown(tree: &mut Tree, lines: &[&str]) -> Vec<FileSystem> {
         let Some((label, rest)) = part.split_once("uuid: ") else { continue };
         let label = label.trim().trim_matches(['\'', '"']).to_owned();
         let words: Vec<&str> = rest.split_whitespace().collect();
-        let Some(fsid) = words.first().filter(|it| it.contains('-')) else { continue };
+        // Some hide the UUID.
+        let fsid = words.first().filter(|it| it.contains('-'));
         let mut found = FileSystem {
-            fsid: Some((*fsid).to_owned()),
-            label: Some(label).filter(|label| label != "none" && !label.is_empty()),
+            fsid: fsid.map(|it| (*it).to_owned()),
+            label: Some(label.clone()).filter(|label| label != "none" && !label.is_empty()),
             used_bytes: after(&words, "bytes", 2).and_then(size_of),
             ..FileSystem::default()
         };
-        for (at, _) in words.iter().enumerate().filter(|(_, word)| **word == "devid") {
+        // The kernel has other lines with this word.
+        let is_device = |at: &usize| words[*at] == "devid" && words.get(at + 2) == Some(&"size");
+        for at in (0..words.len()).filter(is_device) {
             let own = &words[at..words.len().min(at + 12)];
             let Some(devid) = own.get(1).and_then(|it| it.parse().ok()) else { continue };
             let bytes = |key: &str| after(own, key, 1).and_then(size_of).unwrap_or(0);
             let path = after(own, "path", 1).unwrap_or_default().to_owned();
-            let is_missing =
-                path.starts_with('<') || own.get(8).is_some_and(|it| it.contains("MISSING"));
+            let is_missing = path.starts_with('<')
+                || path == "MISSING"
+                || own.get(8).is_some_and(|it| it.contains("MISSING"));
             found.devices.insert(
                 devid,
                 FileSystemDevice {
@@ -101,13 +128,21 @@ fn shown(tree: &mut Tree, lines: &[&str]) -> Vec<FileSystem> {
                 },
             );
         }
+        if let Some(before) = all.iter().find(|it| it.fsid.is_some() && it.fsid == found.fsid) {
+            if before.devices.len() != found.devices.len() {
+                let what = "the text contradicts itself: a btrfs has other devices in another part";
+                tree.note(format!("{what}; the first is taken"));
+            }
+            continue;
+        }
         // A line with a warning stands for devices that are gone.
         let total = after(&words, "devices", 1).and_then(|it| it.parse::<u64>().ok()).unwrap_or(0);
         let count = found.devices.len() as u64;
         if count < total && !rest.contains("Some devices missing") {
             tree.note(format!(
-                "the text shows {count} of the {total} devices of {fsid}: the others are taken for \
-                 missing; is the end of the text lost?"
+                "the text shows {count} of the {total} devices of {}: the others are taken for \
+                 missing; is the end of the text lost?",
+                found.fsid.as_deref().unwrap_or(&label)
             ));
         }
         for devid in 1..=total.min(64) {
@@ -146,8 +181,8 @@ fn after<'a>(words: &[&'a str], key: &str, by: usize) -> Option<&'a str> {
 }
 
 /// `Data,RAID1: Size:…` of `usage`, `Data, RAID1: total=…` of `df`.
-fn profiles(lines: &[&str]) -> Vec<(&'static str, String, u64)> {
-    let mut found: Vec<(&str, String, u64)> = Vec::new();
+fn profiles(lines: &[&str]) -> Vec<(&'static str, String, u64, Option<u64>)> {
+    let mut found: Vec<(&str, String, u64, Option<u64>)> = Vec::new();
     for line in lines {
         let line = line.trim();
         let kinds = [("Data", "data"), ("Metadata", "metadata")];
@@ -165,7 +200,8 @@ fn profiles(lines: &[&str]) -> Vec<(&'static str, String, u64)> {
         let size = ["total", "Size"].iter().find_map(|key| after(&words, key, 1));
         let size = size.or(words.first().copied()).and_then(size_of).unwrap_or(1);
         if !profile.is_empty() && profile.bytes().all(|it| it.is_ascii_alphanumeric()) {
-            found.push((kind, profile, size));
+            let used = ["used", "Used"].iter().find_map(|key| after(&words, key, 1));
+            found.push((kind, profile, size, used.and_then(size_of)));
         }
     }
     found
@@ -178,6 +214,7 @@ fn used(lines: &[&str]) -> FileSystem {
     let mut devids: BTreeMap<String, u64> = BTreeMap::new();
     let mut of = None::<&str>;
     let mut device = None::<String>;
+    let mut listed: Vec<&str> = Vec::new();
     for line in lines {
         let words: Vec<&str> = line.split_whitespace().collect();
         let mut count = |path: &str, bytes: u64, is_free: bool| {
@@ -203,13 +240,19 @@ fn used(lines: &[&str]) -> FileSystem {
             }
             [path, bytes] if of.is_some() && (path.starts_with("/dev/") || *path == "missing") => {
                 if let Some(bytes) = size_of(bytes) {
-                    count(path, bytes, of == Some("Unallocated:"));
+                    let is_free = of == Some("Unallocated:");
+                    count(path, bytes, is_free);
+                    // Only this part lists all devices, in the order of their devids.
+                    if is_free && !listed.contains(path) {
+                        listed.push(path);
+                    }
                 }
             }
             [kind, ..] if is_kind(kind) => of = Some(*kind),
             _ => {}
         }
     }
+    by_path.sort_by_key(|(path, ..)| listed.iter().position(|it| it == path).unwrap_or(usize::MAX));
     for (number, (path, used_bytes, free)) in (1..).zip(by_path) {
         let devid = devids.get(&path).copied().unwrap_or(number);
         // A number may be cut at the end of a text.
@@ -240,7 +283,7 @@ fn table(lines: &[&str]) -> Option<FileSystem> {
             "Metadata" => "metadata",
             _ => continue,
         };
-        found.profiles.push((kind, profile.to_lowercase(), 1));
+        found.profiles.push((kind, profile.to_lowercase(), 1, None));
     }
     for line in &lines[at + 1..] {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -326,17 +369,24 @@ fn write(tree: &mut Tree, index: usize, found: &FileSystem) {
     }
     let name = found.label.as_ref().unwrap_or(fsid);
     if found.devices.len() > 1 && found.profiles.iter().all(|(kind, ..)| *kind != "data") {
+        // With two copies the devices hold twice what the file system does.
+        let has_copies = found.devices.values().any(|device| device.is_missing)
+            || found.used_bytes.is_none_or(|bytes| found.on_devices() / 3 >= bytes / 2);
+        let profile = if has_copies { "raid1" } else { "single" };
         tree.note(format!(
-            "the text has no profile of the data of {name}: taken for raid1; `btrfs filesystem \
-             df` says it"
+            "the text has no profile of the data of {name}: taken for {profile}; `btrfs \
+             filesystem df` says it"
         ));
         for kind in ["data", "metadata"] {
-            tree.add(format!("{folder}/allocation/{kind}/raid1/total_bytes"), "1");
+            tree.add(format!("{folder}/allocation/{kind}/{profile}/total_bytes"), "1");
         }
     }
-    for (kind, profile, bytes) in &found.profiles {
-        let path = format!("{folder}/allocation/{kind}/{profile}/total_bytes");
-        tree.add(path, bytes.to_string());
+    for (kind, profile, bytes, used) in &found.profiles {
+        let profile = format!("{folder}/allocation/{kind}/{profile}");
+        tree.add(format!("{profile}/total_bytes"), bytes.to_string());
+        if let Some(used) = used {
+            tree.add(format!("{profile}/used_bytes"), used.to_string());
+        }
     }
     let used = found.used_bytes.unwrap_or(0);
     let mut show = format!("Label: none  uuid: {fsid}\n\tTotal devices 0 FS bytes used {used}\n");

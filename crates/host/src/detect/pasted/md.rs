@@ -70,7 +70,9 @@ fn of_mdstat(words: &[&str]) -> Option<MdArray> {
             || ["linear", "multipath"].contains(word)
     };
     array.level = words.iter().find(is_level).map_or(String::new(), |it| (*it).to_owned());
-    if array.level.is_empty() && !array.is_inactive {
+    // A container of external metadata has arrays, but is none.
+    let is_container = words.iter().any(|it| it.starts_with("external:") && !it.contains('/'));
+    if array.level.is_empty() && !array.is_inactive || is_container {
         return None;
     }
     let before = |word: &str| {
@@ -85,7 +87,8 @@ fn of_mdstat(words: &[&str]) -> Option<MdArray> {
     devices.sort_unstable();
     let in_use = devices.iter().filter(|it| !is_out(it.2)).count() as u64;
     array.slots = counts.map_or(in_use, |(slots, _)| slots);
-    array.up = counts.map(|(_, up)| up);
+    // A replacement counts, too.
+    array.up = counts.map(|(slots, up): (u64, u64)| up.min(slots));
     let copies = |kind: &str| before(kind).and_then(|it| it.parse::<u64>().ok());
     let near = copies("near-copies");
     let far = copies("far-copies").or_else(|| copies("offset-copies"));
@@ -116,7 +119,12 @@ fn is_out(flags: &str) -> bool {
 fn placed(devices: &[(u64, &str, &str)], slots: u64, map: &str) -> BTreeMap<String, MdDevice> {
     let map: Vec<char> = map.chars().collect();
     let letter = |slot: u64| usize::try_from(slot).ok().and_then(|at| map.get(at).copied());
-    let is_placed = |number: u64, flags: &str| number < slots && !is_out(flags);
+    // The number of a device that came later may be that of an empty slot.
+    let in_use = devices.iter().filter(|it| !is_out(it.2)).count();
+    let is_full = in_use <= map.iter().filter(|it| **it == 'U').count();
+    let is_placed = |number: u64, flags: &str| {
+        number < slots && !is_out(flags) && !(is_full && letter(number) == Some('_'))
+    };
     let is_free = |slot: &u64| !devices.iter().any(|it| it.0 == *slot && is_placed(it.0, it.2));
     let mut free: Vec<u64> = (0..slots.min(64)).filter(is_free).collect();
     // A device that came later has a number behind the slots: it has one that is in use, or it is
@@ -125,7 +133,7 @@ fn placed(devices: &[(u64, &str, &str)], slots: u64, map: &str) -> BTreeMap<Stri
     let place = |(number, device, flags): &(u64, &str, &str)| {
         let slot = match () {
             () if is_out(flags) => None,
-            () if *number < slots => Some(*number),
+            () if is_placed(*number, flags) => Some(*number),
             () => free.first().copied(),
         };
         free.retain(|other| Some(*other) != slot);
@@ -199,9 +207,12 @@ pub(super) fn read_mdadm(tree: &mut Tree, lines: &[&str]) {
         let of_member = key("Magic").and_then(|_| key("UUID"));
         match key("Array UUID").or(of_member) {
             Some(uuid) => examined(tree, &device, &uuid, &below, &key),
-            None if key("Raid Level").is_some() => {
-                let array = detailed(&below, &key);
-                add(tree, &name_of(&device), array);
+            None if key("Raid Level").is_some_and(|level| level != "container") => {
+                let (name, array) = (name_of(&device), detailed(&below, &key));
+                if key("State").is_some_and(|state| state.contains("FAILED")) {
+                    tree.note(format!("mdadm calls {name} FAILED: some data have no copy left"));
+                }
+                add(tree, &name, array);
             }
             None => {}
         }
@@ -232,10 +243,15 @@ fn common(key: &dyn Fn(&str) -> Option<String>) -> MdArray {
     };
     let (near, offset) = (copies("near="), copies("offset="));
     let far = copies("far=").or(offset);
+    // Old versions of `--examine` print sectors, but the size behind them is right.
+    let size = key("Array Size").unwrap_or_default();
+    let gib = size.split_once(" GiB").and_then(|it| it.0.rsplit('(').next()?.parse::<f64>().ok());
+    let is_sectors = |it: u64| gib.is_some_and(|gib| it as f64 > gib * 1.5 * 1024.0 * 1024.0);
     MdArray {
         level: key("Raid Level").unwrap_or_default(),
         slots: number("Raid Devices").unwrap_or(0),
-        size_kib: number("Array Size"),
+        size_kib: number_in(&size).map(|it| if is_sectors(it) { it / 2 } else { it }),
+        uuid: key("Array UUID").or_else(|| key("UUID")),
         layout: (near.or(far).is_some()).then(|| layout(near, far, offset.is_some())),
         chunk_bytes: key("Chunk Size").as_deref().and_then(size_of),
         ..MdArray::default()
@@ -247,7 +263,8 @@ fn detailed(below: &[&str], key: &dyn Fn(&str) -> Option<String>) -> MdArray {
     let mut array = common(key);
     array.member_kib = number("Used Dev Size");
     let state = key("State").unwrap_or_default();
-    array.is_inactive = state.contains("inactive");
+    array.is_inactive = ["inactive", "Not Started"].iter().any(|it| state.contains(it));
+    array.has_slots = true;
     array.action = action_in(state.split([',', ' ']));
     let percent = ["Rebuild", "Resync", "Check", "Reshape"]
         .iter()
@@ -277,8 +294,12 @@ fn detailed(below: &[&str], key: &dyn Fn(&str) -> Option<String>) -> MdArray {
         let device = named.or_else(|| disk_by(major, minor));
         let is = |word: &str| rest[..length].contains(&word);
         let is_write_mostly = is("writemostly") || is("write-mostly");
-        let state = state_words(is("faulty"), is("sync"), is_write_mostly, is("replacement"));
         let slot = slot.parse().ok().filter(|_| !is("faulty"));
+        // A second device in a slot replaces the first.
+        let is_second = slot.is_some() && array.devices.values().any(|it| it.slot == slot);
+        let slot = slot.filter(|_| !is_second);
+        let is_replacement = is_second || is("replacement");
+        let state = state_words(is("faulty"), is("sync"), is_write_mostly, is_replacement);
         up += u64::from(slot.is_some() && is("sync"));
         if let Some(device) = device {
             array.devices.insert(device, MdDevice { slot, state, offset: None });
@@ -322,7 +343,6 @@ fn examined(
     let given = given.filter(|it| !it.is_empty()).or(minor.as_deref());
     let name = name.unwrap_or_else(|| name_of(given.unwrap_or("0")));
     let mut array = common(key);
-    array.uuid = Some(uuid.to_owned());
     // The size of a member is in sectors, but in KiB of metadata 0.90.
     let parts = if is_old { 1 } else { 2 };
     array.member_kib =
@@ -331,16 +351,18 @@ fn examined(
     let own = below.iter().find_map(|line| line.trim().strip_prefix("this "));
     let own =
         own.filter(|line| line.contains("active")).and_then(|line| line.split_whitespace().nth(3));
-    let slot = own.or(role.strip_prefix("Active device ")).and_then(number_in);
+    let mut slot = own.or(role.strip_prefix("Active device ")).and_then(number_in);
+    if role.is_empty() && !is_old {
+        // The end of the text is lost.
+        let others = tree.md.get(&name).map(|array| &array.devices);
+        let is_free =
+            |slot: &u64| others.is_none_or(|it| it.values().all(|it| it.slot != Some(*slot)));
+        slot = (0..array.slots.min(64)).find(is_free);
+    }
     let state = if slot.is_some() { "in_sync" } else { "spare" };
     let member = MdDevice { slot, state: state.to_owned(), offset: number("Data Offset") };
-    match tree.md.get_mut(&name).filter(|other| other.uuid.as_deref() == Some(uuid)) {
-        Some(array) => drop(array.devices.insert(base_name(device).to_owned(), member)),
-        None => {
-            array.devices.insert(base_name(device).to_owned(), member);
-            add(tree, &name, array);
-        }
-    }
+    array.devices.insert(base_name(device).to_owned(), member);
+    add(tree, &name, array);
 }
 
 /// Devices in the slots from 0 on, all of them in sync.

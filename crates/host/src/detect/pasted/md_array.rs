@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 pub(super) struct MdArray {
     pub(super) level: String,
     pub(super) slots: u64,
+    /// The part says which device is in which slot; otherwise numbers of devices stand for them.
+    pub(super) has_slots: bool,
     pub(super) is_inactive: bool,
     /// Number of slots that are in use.
     pub(super) up: Option<u64>,

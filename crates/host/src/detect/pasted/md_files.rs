@@ -28,7 +28,7 @@ impl MdArray {
         let in_use = self.devices.values().filter(|it| it.slot.is_some()).count() as u64;
         let slots = if self.slots == 0 { in_use } else { self.slots }.clamp(1, SLOTS_MAX);
         let up = self.up.unwrap_or(in_use);
-        if self.uuid.is_some() && in_use < slots {
+        if self.up.is_none() && self.uuid.is_some() && in_use < slots {
             tree.note(format!(
                 "the text shows {in_use} of the {slots} members of {name}: the others are taken \
                  for missing"

@@ -24,7 +24,8 @@ pub(super) fn read_multipath(tree: &mut Tree, lines: &[&str]) {
         let next = lines.get(at + 1).map_or("", |it| it.trim_start_matches([' ', '[']));
         let is_followed = next.starts_with("size=") || next.starts_with("features=");
         let is_head = is_followed && !line.contains("dm-");
-        match line.trim().split_once(' ').unwrap_or((line.trim(), "")) {
+        let own = line.trim().trim_start_matches(": ");
+        match own.split_once(' ').unwrap_or((own, "")) {
             (name, rest) if is_head && !name.is_empty() => format!("{name} dm-? {rest}"),
             _ => (*line).to_owned(),
         }
@@ -70,8 +71,13 @@ fn groups(words: &[&str]) -> Vec<PriorityGroup> {
         if group.paths.is_empty() && ["status=active", "active"].contains(word) {
             group.is_active = true;
         }
-        let is_place = |word: &str| word.split(':').count() == 2;
-        let is_path = is_disk_name(word) && words.get(at + 1).is_some_and(|it| is_place(it));
+        // Host, channel, target and LUN before the name, the number of the device behind it.
+        let has_parts = |at: usize, count: usize| {
+            let is_part = |it: &str| it == "#" || it.parse::<u32>().is_ok();
+            let word = words.get(at).filter(|it| it.split(':').all(is_part));
+            word.is_some_and(|it| it.split(':').count() == count)
+        };
+        let is_path = at > 0 && is_disk_name(word) && has_parts(at - 1, 4) && has_parts(at + 1, 2);
         if is_path {
             let state = words[at + 2..].iter().take(3);
             let is_up = state.clone().all(|it| !["failed", "faulty", "offline"].contains(it));

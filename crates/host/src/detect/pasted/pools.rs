@@ -170,7 +170,9 @@ fn path_of(name: &str) -> String {
     match () {
         () if name.starts_with('/') => name.to_owned(),
         () if is_hex && groups == [8, 4, 4, 4, 12] => format!("/dev/disk/by-partuuid/{name}"),
-        () if is_disk_name(name) && name.contains('-') => format!("/dev/disk/by-id/{name}"),
+        () if is_disk_name(name) && name.contains('-') && !name.starts_with("dm-") => {
+            format!("/dev/disk/by-id/{name}")
+        }
         () => format!("/dev/{name}"),
     }
 }
@@ -188,7 +190,14 @@ pub(super) fn read_list(tree: &mut Tree, lines: &[&str]) {
             matches!(words.as_slice(), ["NAME", "SIZE", "ALLOC", ..] | ["pool", "alloc", ..]);
         let is_rule = words.first().is_some_and(|it| it.starts_with("---"));
         if is_heading || words.is_empty() || command(line).is_some() {
-            pools.extend(by_pool(std::mem::take(&mut rows)));
+            for (pool, rows) in by_pool(std::mem::take(&mut rows)) {
+                // `zpool iostat` prints a pool again and again.
+                match pools.iter_mut().find(|(other, _)| *other == pool) {
+                    Some((_, before)) if before.len() < rows.len() => *before = rows,
+                    Some(_) => {}
+                    None => pools.push((pool, rows)),
+                }
+            }
             columns = if is_heading { words } else { Vec::new() };
             continue;
         }

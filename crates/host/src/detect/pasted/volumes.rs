@@ -49,7 +49,9 @@ fn begins(before: &[&str], words: &[&str]) -> bool {
 
 pub(super) fn read_lvs(tree: &mut Tree, lines: &[&str]) {
     let is_heading = |words: &[&str]| {
-        words.contains(&"LV") && ["VG", "Devices"].iter().any(|it| words.contains(it))
+        words.contains(&"LV")
+            && ["VG", "Devices"].iter().any(|it| words.contains(it))
+            && words.iter().all(|it| !it.starts_with(|it: char| it.is_lowercase()))
     };
     let found = rows(lines, is_heading, begins);
     let physical: Vec<(String, String)> = physical_volumes(lines)
