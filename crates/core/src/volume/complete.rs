@@ -5,7 +5,7 @@ use super::gate::{Gate, GateEvent};
 use super::keys::{IoKey, PieceKey};
 use super::plan::PlanTarget;
 use super::stripe::StripeOwner;
-use crate::io::{IoError, IoId, MemberIo, Op, Outcome};
+use crate::io::{IoError, IoId, MemberIo, Op, Outcome, Purpose};
 use crate::policy::Ctx;
 use crate::slab::{Slab, SlabKey};
 use crate::units::Nanos;
@@ -124,7 +124,9 @@ impl<G: Gate> Volume<G> {
     fn on_member_error(&mut self, io: &MemberIo, error: IoError, now: Nanos) {
         let member = io.member;
         let had_failed = self.states.is_failed(member);
-        let is_counted = io.op == Op::Read && !self.options.is_read_only;
+        // A rebuild is tried again where nothing could be read: its source is not worse for that.
+        let is_client = io.purpose != Purpose::Rebuild;
+        let is_counted = io.op == Op::Read && is_client && !self.options.is_read_only;
         if self.states.on_error(member, error, is_counted, now) {
             if !had_failed && self.states.is_failed(member) {
                 self.report(GateEvent::MemberSet { member, had_failed });

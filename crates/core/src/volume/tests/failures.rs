@@ -157,6 +157,26 @@ fn a_member_with_many_read_errors_in_an_hour_is_failed_or_failing() {
     }
 }
 
+/// The same sector is tried again until it is written; here after each back-off.
+#[test]
+fn a_rebuild_that_does_not_go_on_fails_none_of_its_sources() {
+    let mut world = World::new(Profile::Raid1c3, 3, Box::new(First));
+    let begins = MemberState::Rebuilding { recovered_bytes: 0 };
+    world.volume.set_member_state(MemberIndex(2), begins);
+    for mirror in world.volume.map().map(0, 4096).mirrors.iter() {
+        world.bad.push((mirror.member.0, mirror.offset / BLOCK));
+    }
+    let begin = world.volume.map().allocated(MemberIndex(2)).start;
+    for attempt in 1..=30 {
+        world.now += Nanos::from_secs(100);
+        world.volume.on_timeout(world.now);
+        world.request(attempt, RequestKind::Rebuild(MemberIndex(2)), begin, 4096);
+        world.settle();
+        assert!(matches!(world.reply(), Some((_, Err(_)))), "{attempt}");
+    }
+    assert_eq!(states(&world)[..2], [MemberState::InSync; 2]);
+}
+
 #[test]
 fn a_flush_without_a_member_in_sync_fails() {
     let mut world = World::new(Profile::Raid1, 2, Box::new(First));
