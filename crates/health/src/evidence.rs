@@ -9,12 +9,16 @@
 /// Ratios up to this count as healthy: the drift of the sum.
 pub const RATIO_TOLERATED: f64 = 1.25;
 /// Least ratio that is reported.
-pub const RATIO_MIN: f64 = 1.75;
+pub const RATIO_MIN: f64 = 1.6;
+/// Ratio of about a minute below which a disk that was slow has recovered, and the weight of an
+/// evaluation in it: one that stays a little slower than others is not called slow for ever.
+const RATIO_RECOVERED: f64 = 1.4;
+const RECENT: f64 = 1.0 / 12.0;
 /// Sum at which a disk is called slow. With deviations that are normal and independent, a healthy
 /// disk at a ratio of 1 (1.5 standard deviations below the drift) reaches it by chance once in
-/// exp(2 * 1.5 * 9), or 5e11, evaluations; the deviations of real disks are neither, so the level
+/// exp(2 * 1.5 * 6), or 6e7, evaluations; the deviations of real disks are neither, so the level
 /// is confirmed by simulated histories.
-const LEVEL: f64 = 9.0;
+const LEVEL: f64 = 6.0;
 /// Most standard deviations that one evaluation counts for: a single one never decides.
 const STEP_MAX: f64 = 3.0;
 /// Sum to which it falls at most, so that a disk that was slow for long is soon called healthy.
@@ -27,6 +31,8 @@ pub struct Evidence {
     /// Sum of the logarithms of the ratios since the sum was last 0, and their number.
     log_ratios: f64,
     evaluations: u32,
+    /// Mean of the logarithms of about the last minute.
+    recent: f64,
     is_slow: bool,
 }
 
@@ -42,13 +48,18 @@ impl Evidence {
         }
         self.log_ratios += log_ratio;
         self.evaluations += 1;
+        self.recent += (log_ratio - self.recent) * (1.0 / f64::from(self.evaluations)).max(RECENT);
+        if self.is_slow && self.recent < RATIO_RECOVERED.ln() {
+            *self = Evidence::default();
+            return;
+        }
         if self.sum >= LEVEL && self.ratio() >= RATIO_MIN {
             self.is_slow = true;
         }
     }
 
     /// Returns true from the evaluation at which the level is reached to the one at which the sum
-    /// is 0 again.
+    /// is 0 again, or the last minute was well below what is reported.
     pub fn is_slow(&self) -> bool {
         self.is_slow
     }
@@ -78,7 +89,7 @@ mod tests {
     use mirrorball_core::rng::Rng;
 
     #[test]
-    fn twice_as_slow_takes_four_evaluations_and_two_do_not_decide() {
+    fn twice_as_slow_takes_two_evaluations() {
         let mut evidence = Evidence::default();
         let mut found = None;
         for evaluation in 1..=10 {
@@ -87,12 +98,21 @@ mod tests {
                 found = Some(evaluation);
             }
         }
-        assert_eq!(found, Some(3), "three steps of three deviations");
+        assert_eq!(found, Some(2), "two steps of three deviations");
         assert!((evidence.ratio() - 2.0).abs() < 1e-9);
         for _ in 0..13 {
             evidence.add(0.0, 0.15);
         }
         assert!(!evidence.is_slow(), "a minute of evaluations later it is healthy again");
+    }
+
+    #[test]
+    fn a_disk_that_recovers_in_part_is_slow_no_more() {
+        let mut evidence = Evidence::default();
+        (0..60).for_each(|_| evidence.add(4.0_f64.ln(), 0.15));
+        assert!(evidence.is_slow());
+        (0..40).for_each(|_| evidence.add(1.3_f64.ln(), 0.15));
+        assert!(!evidence.is_slow());
     }
 
     #[test]

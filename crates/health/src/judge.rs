@@ -11,8 +11,8 @@
 //!    disks are slower by at the same time is taken off: then the load has changed.
 //! 5. Writes of a hard disk end in its cache, until it is full, so they count only beyond what
 //!    random I/O can take.
-//! 6. Flash that is written meanwhile, and disks that were written much just before, may be tidying
-//!    up ([`Cause::AfterWrites`]): no alarm, unless it lasts.
+//! 6. Disks that were written much when it began, or shingled ones at all, may be tidying up
+//!    ([`Cause::AfterWrites`]): no alarm, unless it lasts.
 //! 7. Errors again and again say that the disk retries: then long I/Os count.
 //!
 //! What is not comparable is no evidence, neither for a disk nor against it.
@@ -75,6 +75,8 @@ pub struct DiskFacts {
     pub model: Option<String>,
     /// Name of a link that it shares with other disks.
     pub link: Option<String>,
+    /// True for a disk whose tracks overlap, which it manages itself: it tidies up what it wrote.
+    pub is_shingled: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -43,6 +43,9 @@ pub struct WatchedDisk {
     /// A link that it shares with other disks.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub link: Option<String>,
+    /// By its model: a disk with shingled tracks that it manages itself.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    is_shingled: bool,
     /// Files of the kernel that count errors of the member.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     error_files: Vec<String>,
@@ -72,6 +75,7 @@ impl WatchedDisk {
             class: self.class,
             model: self.model.clone(),
             link: self.link.clone(),
+            is_shingled: self.is_shingled,
         }
     }
 
@@ -110,8 +114,13 @@ impl WatchedDisk {
         let link = member.link.as_ref().map(|link| link.name.clone());
         let model = disk.and_then(|disk| disk.model.clone());
         let identity = identity(sysroot, &name);
-        Some(WatchedDisk { name, devid: Some(devid), class, model, identity, link, error_files })
+        let (devid, is_shingled) = (Some(devid), is_shingled(member));
+        Some(WatchedDisk { name, devid, class, model, identity, link, is_shingled, error_files })
     }
+}
+
+fn is_shingled(member: &DetectedMember) -> bool {
+    member.model.profile == "hdd-smr"
 }
 
 /// The identity of a disk, which one that replaces it does not have.
@@ -165,8 +174,11 @@ pub fn all_groups(sysroot: &Sysroot) -> Vec<WatchedGroup> {
         let mut error_files = vec![format!("/sys/block/{name}/device/ioerr_cnt")];
         error_files.retain(|file| sysroot.exists(file));
         let identity = identity(sysroot, &name);
+        let member = disk_at(sysroot, &format!("/dev/{name}"));
+        let is_shingled = member.is_some_and(|it| is_shingled(&it));
         let (devid, model, link) = (None, None, None);
-        let disk = WatchedDisk { name, devid, class, model, identity, link, error_files };
+        let disk =
+            WatchedDisk { name, devid, class, model, identity, link, is_shingled, error_files };
         groups.push(WatchedGroup { array: None, disks: vec![disk] });
     }
     groups
@@ -397,6 +409,7 @@ mod tests {
             model: Some("one".to_owned()),
             identity: None,
             link: None,
+            is_shingled: false,
             error_files: Vec::new(),
         }
     }

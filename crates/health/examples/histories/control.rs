@@ -76,7 +76,7 @@ fn draw(seed: u64) -> Drawn {
             );
         }
         let (name, model) = (format!("sd{place}"), Some(model.to_owned()));
-        disks.push(DiskFacts { name, class, model, link: None });
+        disks.push(DiskFacts { name, class, model, link: None, is_shingled: false });
     }
     // Loads that the members that are left can carry, and that let the slow one be seen.
     let most = match class {

@@ -147,6 +147,7 @@ impl Day {
             class: self.kind,
             model: Some("one".to_owned()),
             link: None,
+            is_shingled: false,
         };
         let disks = (0..self.members).map(|it| (facts(it), DiskHistory::default()));
         let mut judge = Judge::new(disks);

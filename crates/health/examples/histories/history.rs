@@ -160,6 +160,7 @@ fn draw(rng: &mut Rng, may_be_faulty: bool) -> DrawnArray {
             class,
             model: Some(model.into()),
             link,
+            is_shingled: model == "hdd-smr",
         });
     }
     let is_faulty = may_be_faulty && chance(rng, 50);

@@ -4,7 +4,7 @@ use super::gathered_windows::{BLOCKS_MIN, GatheredWindows};
 use super::history::DiskHistory;
 use super::steady::SteadyLoad;
 use super::{Cause, DiskFacts, DiskFigures, DiskState, EVALUATION, Evaluated, Slowness};
-use crate::evidence::{Evidence, RATIO_TOLERATED};
+use crate::evidence::{Evidence, RATIO_MIN};
 use crate::service::{DiskKind, IoDirection, utilisation};
 use mirrorball_core::units::Nanos;
 
@@ -15,13 +15,14 @@ const UNCONFIRMED_MAX: Nanos = Nanos::from_secs(600);
 /// Evaluations with errors, of those of the last minute, from which a disk is one that retries.
 const ERRORS_MIN: u32 = 3;
 const EVALUATIONS_A_MINUTE: u64 = 12;
-/// Bytes written in about a minute from which a disk may be tidying up, and how long it may.
-const WRITTEN_MIN: f64 = 1e9;
-const TIDYING_MAX: Nanos = Nanos::from_secs(120);
-/// Bytes written a second from which flash may be collecting garbage meanwhile.
-const COLLECTING_MIN: f64 = 1e6;
-/// How long that may last.
-const COLLECTING_MAX: Nanos = Nanos::from_secs(3600);
+/// Bytes written in about a minute from which a disk may be tidying up, and for how long after it
+/// was last written so much: a hard disk empties its cache, flash collects garbage, and a shingled
+/// disk rewrites the tracks under a few random writes.
+const HDD_TIDIES: (f64, Nanos) = (1e9, Nanos::from_secs(120));
+const FLASH_TIDIES: (f64, Nanos) = (6e8, Nanos::from_secs(300));
+const SHINGLED_TIDIES: (f64, Nanos) = (1e6, TIDYING_MAX);
+/// How long that may last if it is written all the time.
+const TIDYING_MAX: Nanos = Nanos::from_secs(3600);
 
 #[derive(Clone, Debug)]
 pub(super) struct JudgedDisk {
@@ -35,9 +36,9 @@ pub(super) struct JudgedDisk {
     evidence: [DirectionEvidence; 2],
     /// Evaluations of the last minute with errors, as bits.
     error_marks: u16,
-    /// Bytes written in about a minute, and a second in the last evaluation.
+    /// Bytes written in about a minute, and when they last were enough to tidy up.
     written: f64,
-    written_per_s: f64,
+    written_at: Option<Nanos>,
     /// How many times slower than expected reads were in this evaluation.
     read_ratio: Option<f64>,
 }
@@ -49,9 +50,10 @@ struct DirectionEvidence {
     /// When anything was last counted, and whether this evaluation spoke against the disk.
     counted_at: Nanos,
     is_accused: bool,
-    /// Bytes written in about a minute before it began, and a second when it did.
+    /// Bytes written in about a minute until it began.
     written_before: f64,
-    written_per_s: f64,
+    /// While the disk is called slow: by the last I/O that was.
+    cause: Option<Cause>,
 }
 
 impl JudgedDisk {
@@ -66,7 +68,7 @@ impl JudgedDisk {
             evidence: Default::default(),
             error_marks: 0,
             written: 0.0,
-            written_per_s: 0.0,
+            written_at: None,
             read_ratio: None,
         }
     }
@@ -88,16 +90,15 @@ impl JudgedDisk {
         if direction == IoDirection::Read as usize {
             self.read_ratio = slowness.estimate.map(|it| it.0.exp());
         }
+        let written_until_now = self.written_until_now();
         let known = &mut self.evidence[direction];
         if let Some((change, deviation)) = slowness.evidence {
             known.evidence.add(change, deviation);
             known.counted_at = now;
-            known.is_accused = change > RATIO_TOLERATED.ln();
+            known.is_accused = change > RATIO_MIN.ln();
             if known.evidence.evaluations() <= 1 {
                 known.since = now;
-                let written = self.gathered.counters.written_bytes() as f64;
-                known.written_before = self.written + written;
-                known.written_per_s = written / self.gathered.time.as_secs_f64();
+                known.written_before = written_until_now;
             }
         }
         let is_healthy = !known.evidence.is_doubtful();
@@ -113,6 +114,17 @@ impl JudgedDisk {
         if is_healthy {
             self.history.learn(own.load, service);
         }
+    }
+
+    fn written_in_a_minute(&self) -> f64 {
+        let fade = (-self.gathered.time.as_secs_f64() / 60.0).exp();
+        self.written * fade + self.gathered.counters.written_bytes() as f64
+    }
+
+    /// Bytes written in about a minute, or at the rate of this evaluation in a minute.
+    fn written_until_now(&self) -> f64 {
+        let rate = self.gathered.counters.written_bytes() as f64 / self.gathered.time.as_secs_f64();
+        self.written_in_a_minute().max(60.0 * rate)
     }
 
     /// Sets the state, and begins the next evaluation.
@@ -143,9 +155,10 @@ impl JudgedDisk {
         if has_io && !is_evaluated && time < GATHERING_MAX.max(enough_blocks) {
             return;
         }
-        let written = counters.written_bytes() as f64;
-        self.written = self.written * (-seconds / 60.0).exp() + written;
-        self.written_per_s = if seconds > 0.0 { written / seconds } else { 0.0 };
+        if self.written_until_now() >= self.tidies().0 {
+            self.written_at = Some(now);
+        }
+        self.written = self.written_in_a_minute();
         let evaluations = time.0.div_ceil(EVALUATION.0).min(EVALUATIONS_A_MINUTE);
         let marks = self.error_marks << evaluations | u16::from(self.gathered.errors > 0);
         self.error_marks = marks & ((1 << EVALUATIONS_A_MINUTE) - 1);
@@ -155,24 +168,22 @@ impl JudgedDisk {
                 known.evidence = Evidence::default();
             }
         }
-        self.state = self.state_after(now, evaluated);
+        for direction in 0..2 {
+            let known = &self.evidence[direction];
+            let cause = known.cause.filter(|_| !known.is_accused);
+            let is_slow = known.evidence.is_slow();
+            let cause = is_slow.then(|| cause.unwrap_or_else(|| self.cause(now, direction)));
+            self.evidence[direction].cause = cause;
+        }
+        self.state = self.state_after(evaluated);
         self.evidence.iter_mut().for_each(|it| it.is_accused = false);
     }
 
-    fn state_after(&self, now: Nanos, evaluated: &[Option<Evaluated>; 2]) -> DiskState {
+    fn state_after(&self, evaluated: &[Option<Evaluated>; 2]) -> DiskState {
         let ratio = |direction: &usize| self.evidence[*direction].evidence.ratio();
-        let slow = (0..2).filter(|it| self.evidence[*it].evidence.is_slow());
-        if let Some(worst) = slow.max_by(|a, b| ratio(a).total_cmp(&ratio(b))) {
+        let slow = (0..2).filter_map(|it| Some((it, self.evidence[it].cause?)));
+        if let Some((worst, cause)) = slow.max_by(|a, b| ratio(&a.0).total_cmp(&ratio(&b.0))) {
             let direction = [IoDirection::Read, IoDirection::Write][worst];
-            let cause = match self.state {
-                // Only I/O that is slow now shows another cause.
-                DiskState::Slow { cause, direction: before, .. }
-                    if before == direction && !self.evidence[worst].is_accused =>
-                {
-                    cause
-                }
-                _ => self.cause(now, worst),
-            };
             let since = self.evidence[worst].since;
             return DiskState::Slow { ratio: ratio(&worst), cause, since, direction };
         }
@@ -187,17 +198,24 @@ impl JudgedDisk {
         }
     }
 
+    /// The writes after which it may be tidying up, and for how long.
+    fn tidies(&self) -> (f64, Nanos) {
+        match self.facts.class {
+            DiskKind::Hdd if self.facts.is_shingled => SHINGLED_TIDIES,
+            DiskKind::Hdd => HDD_TIDIES,
+            DiskKind::Ssd | DiskKind::Nvme => FLASH_TIDIES,
+        }
+    }
+
     fn cause(&self, now: Nanos, direction: usize) -> Cause {
         let it = &self.evidence[direction];
-        let is_collecting = self.facts.class != DiskKind::Hdd
-            && direction == IoDirection::Read as usize
-            && it.written_per_s.min(self.written_per_s) >= COLLECTING_MIN
-            && now.saturating_sub(it.since) < COLLECTING_MAX;
-        let is_tidying =
-            it.written_before >= WRITTEN_MIN && now.saturating_sub(it.since) < TIDYING_MAX;
+        let (least, longest) = self.tidies();
+        let is_tidying = it.written_before >= least
+            && now.saturating_sub(it.since) < TIDYING_MAX
+            && self.written_at.is_some_and(|at| now.saturating_sub(at) < longest);
         match () {
             () if self.has_errors() => Cause::Errors,
-            () if is_collecting || is_tidying => Cause::AfterWrites,
+            () if is_tidying => Cause::AfterWrites,
             () => Cause::Service,
         }
     }

@@ -76,7 +76,7 @@ impl Rig {
 
 fn facts(place: usize, class: DiskKind, link: Option<&str>) -> DiskFacts {
     let (name, model) = (format!("sd{place}"), Some("one".to_owned()));
-    DiskFacts { name, class, model, link: link.map(str::to_owned) }
+    DiskFacts { name, class, model, link: link.map(str::to_owned), is_shingled: false }
 }
 
 fn slower(load: Load, factor: f64) -> Load {
@@ -279,20 +279,45 @@ fn tidying_up_is_no_alarm_unless_it_lasts() {
     rig.run(60, &[copy]);
     rig.run(30, &[FLASH]);
     let is_any = |rig: &Rig| rig.judge.disks().any(|it| it.1.is_alarm());
-    assert!(rig.run(100, &[slower(FLASH, 3.0)])[0].is_some() && !is_any(&rig));
-    rig.run(60, &[slower(FLASH, 3.0)]);
+    assert!(rig.run(300, &[slower(FLASH, 3.0)])[0].is_some() && !is_any(&rig));
+    rig.run(200, &[slower(FLASH, 3.0)]);
     assert!(is_any(&rig));
 }
 
 #[test]
 fn collecting_garbage_is_no_alarm_for_an_hour() {
-    let copy = Load { writes: 10, write_wait_ms: 1.0, ..FLASH };
+    let copy = Load { writes: 30, write_wait_ms: 1.0, ..FLASH };
     let mut rig = Rig::new(DiskKind::Ssd, 1);
     rig.run(600, &[copy]);
     let is_any = |rig: &Rig| rig.judge.disks().any(|it| it.1.is_alarm());
     assert!(rig.run(3000, &[slower(copy, 3.0)])[0].is_some() && !is_any(&rig));
     rig.run(900, &[slower(copy, 3.0)]);
     assert!(is_any(&rig));
+}
+
+#[test]
+fn a_shingled_disk_tidies_up_a_few_random_writes_and_no_other_does() {
+    let written = Load { writes: 1, write_wait_ms: 1.0, ..RANDOM };
+    for is_shingled in [true, false] {
+        let mut rig = Rig::of(vec![DiskFacts { is_shingled, ..facts(0, DiskKind::Hdd, None) }]);
+        rig.run(600, &[written]);
+        assert!(rig.run(60, &[slower(written, 3.0)])[0].is_some());
+        assert_eq!(rig.judge.disks().any(|it| it.1.is_alarm()), !is_shingled);
+    }
+}
+
+#[test]
+fn a_disk_that_recovers_after_collecting_garbage_is_no_alarm() {
+    let copy = Load { writes: 30, write_wait_ms: 1.0, ..FLASH };
+    let mut rig = Rig::new(DiskKind::Ssd, 1);
+    rig.run(600, &[copy]);
+    assert!(rig.run(300, &[slower(copy, 3.0)])[0].is_some());
+    for factor in [3.0, 1.5, 1.3, 1.0] {
+        for _ in 0..6 {
+            rig.run(5, &[slower(FLASH, factor)]);
+            assert!(!rig.judge.disks().any(|it| it.1.is_alarm()), "at x{factor}");
+        }
+    }
 }
 
 #[test]
