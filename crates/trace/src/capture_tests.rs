@@ -144,3 +144,22 @@ fn a_fitted_job_has_the_kinds_of_a_trace() {
     }
     assert_eq!(sections.len(), 3, "{text}");
 }
+
+/// fio cannot have flushes between Poisson arrivals; rare ones are left out.
+#[test]
+fn flushes_are_fitted_unless_they_are_rare() {
+    for (every, option) in [(50, Some("fsync=50")), (2000, None)] {
+        let mut text = "Timestamp,Type,Offset,Size\n".to_owned();
+        for at in 0..4000u64 {
+            let time = at * 100_000 + at * 7919 % 97 * 2_000;
+            let flush = format!("{time},Flush,0,0\n");
+            let write = format!("{time},Write,{},4096\n", at * 7919 % 4096 * 16_384);
+            text += if at % (every + 1) == every { &flush } else { &write };
+        }
+        let text = TestFile::new("flushes", &text).summary(None).unwrap();
+        let text = text.fit("a.csv", u64::MAX).unwrap();
+        let found = text.lines().find(|it| it.starts_with("fsync="));
+        assert_eq!(found, option, "{text}");
+        assert_eq!(text.contains("rate_process=poisson"), option.is_none(), "{text}");
+    }
+}

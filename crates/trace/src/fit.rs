@@ -19,6 +19,8 @@ const ZONES: usize = 10;
 const RARE: u64 = 50;
 /// So is an operation with a smaller share of all requests, and of all bytes.
 const RARE_OPERATION: u64 = 100;
+/// So are flushes of so many writes: one takes as long as some hundred.
+const RARE_FLUSH: u64 = 1000;
 /// Requests in flight of sections that keep a rate, of all clones together: as many as the trace
 /// had, and at most so many.
 const RATE_DEPTH: u64 = 256;
@@ -93,6 +95,7 @@ impl TraceSummary {
         let iops =
             share * kind.requests as f64 / share_kept.map(|kind| kind.requests).sum::<u64>() as f64;
         let (clones, pace) = kind.pace(is_sequential, iops);
+        let flushes = if index >= 2 { self.flush_every() } else { None };
         let mut text = format!("[{name}]\nrw={rw}\nbssplit={}\n", split(&kind.sizes));
         text += &kind.place(is_sequential, clones, self.end_bytes, limit_bytes);
         if clones > 1 {
@@ -102,7 +105,8 @@ impl TraceSummary {
             Pace::Closed(depth) => format!("iodepth={depth}\n"),
             Pace::Think(micros) => format!("iodepth=1\nthinktime={micros}\n"),
             Pace::Rate(rate) => {
-                let is_linear = kind.gap_variation < 0.8;
+                // fio before 3.42 divides by zero at a flush between Poisson arrivals.
+                let is_linear = kind.gap_variation < 0.8 || flushes.is_some();
                 let most = kind.depth.map_or(RATE_DEPTH, |depth| depth.most.min(RATE_DEPTH));
                 let depth = most.div_ceil(clones);
                 let process = if is_linear { "linear" } else { "poisson" };
@@ -115,12 +119,18 @@ impl TraceSummary {
                 format!("iodepth={depth}\n{option}={rate}\nrate_process={process}\n")
             }
         };
-        let [writes, flushes] =
-            [TraceOp::Write, TraceOp::Flush].map(|op| self.requests[op as usize]);
-        if index >= 2 && flushes > 0 {
-            text += &format!("fsync={}\n", (writes as f64 / flushes as f64).round().max(1.0));
+        if let Some(writes) = flushes {
+            text += &format!("fsync={writes}\n");
         }
         text
+    }
+
+    /// Writes from one flush to the next, unless flushes are rare.
+    fn flush_every(&self) -> Option<u64> {
+        let [writes, flushes] =
+            [TraceOp::Write, TraceOp::Flush].map(|op| self.requests[op as usize]);
+        let is_rare = flushes * RARE_FLUSH < writes.max(1);
+        (!is_rare).then(|| (writes as f64 / flushes as f64).round().max(1.0) as u64)
     }
 }
 
