@@ -58,6 +58,8 @@ const STREAM_BYTES: f64 = 32_768.0;
 const STREAM_GAIN: f64 = 4.0;
 /// How much longer reads of flash take that meet writes: which do depends on where others go.
 const BAD_TIMES: f64 = 2.0;
+/// How well the growth of a hard disk's waits with the depth is known: its power.
+const DEPTH_DOUBT: f64 = 0.1;
 /// Share of the longest service of random I/O from which a load is of random I/O.
 const RANDOM_SHARE: f64 = 0.3;
 /// Least standard deviation of the logarithm of a service.
@@ -343,7 +345,8 @@ impl Judge {
         peers: &[(usize, &Evaluated)],
         rate_ratio: f64,
     ) -> Option<Change> {
-        let model = self.disks[place].facts.model.as_ref()?;
+        let DiskFacts { class, model, .. } = &self.disks[place].facts;
+        let model = model.as_ref()?;
         let is_alike = |(other, peer): &&(usize, &Evaluated)| {
             let rates = (own.traffic.rate / peer.traffic.rate).ln().abs();
             self.disks[*other].facts.model.as_ref() == Some(model)
@@ -353,7 +356,11 @@ impl Judge {
         let alike = || peers.iter().filter(is_alike).map(|(_, peer)| &peer.service);
         let noise = alike().map(DiskService::variance).fold(0.0, f64::max);
         let deviation = (DEVIATION_ASSUMED.powi(2) + own.service.variance() + noise).sqrt();
-        let expected = median(alike().map(|peer| peer.service_ns.ln()))?;
+        let growth = |peer: &DiskService| match class {
+            DiskKind::Hdd => DEPTH_DOUBT * (own.service.depth / peer.depth).ln().max(0.0),
+            DiskKind::Ssd | DiskKind::Nvme => 0.0,
+        };
+        let expected = median(alike().map(|peer| peer.service_ns.ln() + growth(peer)))?;
         Some((own.service.service_ns.ln() - expected, deviation))
     }
 

@@ -19,7 +19,7 @@ const EVALUATIONS_A_MINUTE: u64 = 12;
 /// was last written so much: a hard disk empties its cache, flash collects garbage, and a shingled
 /// disk rewrites the tracks under a few random writes.
 const HDD_TIDIES: (f64, Nanos) = (1e9, Nanos::from_secs(120));
-const FLASH_TIDIES: (f64, Nanos) = (6e8, Nanos::from_secs(300));
+const FLASH_TIDIES: (f64, Nanos) = (2.4e8, Nanos::from_secs(300));
 const SHINGLED_TIDIES: (f64, Nanos) = (1e6, TIDYING_MAX);
 /// How long that may last if it is written all the time.
 const TIDYING_MAX: Nanos = Nanos::from_secs(3600);
