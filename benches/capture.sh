@@ -2,7 +2,7 @@
 # Captured loads against the jobs that are fitted to them, on a real btrfs over emulated disks; and
 # what a recording costs.
 #
-#   benches/capture.sh [SECONDS]      each run takes so long; 60 if not given
+#   benches/capture.sh [SECONDS [LOAD]...]      each run takes so long; 60 if not given
 #
 # As root, because of loop devices and tracefs. fio puts three loads on one file of a btrfs raid1
 # without copy-on-write, while `mirrorball capture` records. The fitted job, which needs a file of
@@ -11,6 +11,7 @@
 # shellcheck source=benches/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 seconds=${1:-60}
+loads=("${@:2}")
 
 need fio:fio mkfs.btrfs:btrfs-progs python3:python3
 need_loop_devices
@@ -97,7 +98,8 @@ run() {
 lay file 1024m
 echo "Linux $(uname -r), btrfs raid1 on two emulated hdd-7k2-ent; $seconds s each"
 printf '%-12s %28s  %28s  %28s\n' load "IOPS: load, fitted" "mean, ms" "p99, ms"
-for load in random streams mixed; do
+if ((${#loads[@]} == 0)); then loads=(random streams mixed); fi
+for load in "${loads[@]}"; do
     {
         printf '[global]\nioengine=libaio\ndirect=1\nfilename=file\nsize=1g\ntime_based\n'
         printf 'norandommap\nruntime=%s\nramp_time=2\n' "$seconds"

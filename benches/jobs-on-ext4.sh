@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Ten job files with files: fio on an ext4 on an emulated hard disk, against the simulation.
 #
-#   benches/jobs-on-ext4.sh [SECONDS]      each run takes so long; 30 if not given
+#   benches/jobs-on-ext4.sh [SECONDS [JOB]...]      each run takes so long; 30 if not given
 #
 # As root, because of loop devices. What the machine around the disk costs a read of the raw device
 # is given to the simulation as the host's overhead. IOPS of all sections together must agree within
@@ -13,6 +13,7 @@
 # shellcheck source=benches/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 seconds=${1:-30}
+names=("${@:2}")
 
 need fio:fio mkfs.ext4:e2fsprogs python3:python3
 need_loop_devices
@@ -84,7 +85,10 @@ differ=0
 echo "ext4 of Linux $(uname -r) on an emulated hdd-7k2-ent; $seconds s each;" \
     "machine $((overhead / 1000)) us a request"
 printf '%-14s %9s %9s %8s\n' job simulated ext4 differ
-for name in random sequential clones files mixed writes sizes rate two zipf; do
+if ((${#names[@]} == 0)); then
+    names=(random sequential clones files mixed writes sizes rate two zipf)
+fi
+for name in "${names[@]}"; do
     {
         printf '[global]\nioengine=libaio\ndirect=1\ntime_based\n'
         printf 'runtime=%s\nramp_time=%s\n' "$seconds" "$seconds"
