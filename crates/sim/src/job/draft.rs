@@ -173,6 +173,10 @@ impl Draft {
         if !is_random {
             self.job.align_bytes = PerDirection::default();
         }
+        // The smallest size is the default: only another alignment leaves the map out.
+        for (align, sizes) in self.job.align_bytes.0.iter_mut().zip(&self.job.sizes.0) {
+            *align = align.filter(|it| sizes.iter().map(|size| size.bytes).min() != Some(*it));
+        }
         if self.job.align_bytes.0.iter().any(Option::is_some) {
             self.job.random_map = false;
         }

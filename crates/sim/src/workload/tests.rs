@@ -180,6 +180,11 @@ fn random_addresses_have_their_own_alignment() {
     assert_eq!(offsets("bs=8k\nblockalign=16k"), [0, 16, 32, 48]);
     assert_eq!(offsets("bs=32k\nba=16k"), [0, 16, 32]);
     assert_eq!(offsets("bs=16k\nba=16k"), [0, 16, 32, 48]);
+    // The size as the alignment is the default, so each block is requested once in a pass.
+    let issues = requests("rw=randread\nsize=64k\nbs=8k\nba=8k", usize::MAX);
+    let mut starts: Vec<u64> = issues.iter().map(|it| it.offset / KIB).collect();
+    starts.sort_unstable();
+    assert_eq!(starts, [0, 8, 16, 24, 32, 40, 48, 56]);
 }
 
 #[test]
