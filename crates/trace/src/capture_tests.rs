@@ -163,21 +163,3 @@ fn flushes_are_fitted_unless_they_are_rare() {
         assert_eq!(text.contains("rate_process=poisson"), option.is_none(), "{text}");
     }
 }
-
-/// Four requests are in flight all the time, but neither reads nor writes are as many all the time.
-#[test]
-fn a_closed_loop_of_reads_and_writes_is_one_section() {
-    let mut text = "Timestamp,Type,Offset,Size,ResponseTime,Process\n".to_owned();
-    for at in 0..4000u64 {
-        let op = if at * 7919 % 10 < 7 { "Read" } else { "Write" };
-        text += &format!("{},{op},{},8192,39900,1\n", at * 10_000, at * 7919 % 4096 * 16_384);
-    }
-    let text = TestFile::new("mix", &text).summary(None).unwrap().fit("a", u64::MAX).unwrap();
-    let section = text.split("\n[").nth(2).unwrap();
-    let lines =
-        ["rw=randrw", "rwmixread=70", "bssplit=8192/100,8192/100", "iodepth=4", "numjobs=1"];
-    for line in lines {
-        assert!(section.lines().any(|it| it == line), "{line}: {text}");
-    }
-    assert_eq!(text.split("\n[").count(), 3, "{text}");
-}

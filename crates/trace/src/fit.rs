@@ -1,9 +1,8 @@
 //! A synthetic job that resembles a trace: an ordinary job file of fio.
 //!
 //! Each kind of load becomes a section: sequential and random reads, sequential and random writes.
-//! Random reads and writes that are a closed loop only together become one. A section keeps sizes,
-//! addresses, the number of streams or processes, and the pace. It does not keep bursts, or the
-//! repetition of single addresses: replay the trace for those.
+//! A section keeps sizes, addresses, the number of streams or processes, and the pace. It does not
+//! keep bursts, or the repetition of single addresses: replay the trace for those.
 
 use crate::bins::SizeCount;
 use crate::load_kinds::LoadClass;
@@ -80,40 +79,10 @@ impl TraceSummary {
         if left_out > 0 {
             text += &format!("; left out: {left_out} requests of rare kinds, or without data\n");
         }
-        let mixed = [1, 3].iter().all(|it| kept.contains(it));
-        let mixed = mixed.then(|| self.mixed_section(limit_bytes)).flatten();
         for index in kept {
-            match (index, &mixed) {
-                (1, Some(section)) => text += section,
-                (3, Some(_)) => {}
-                _ => text += &self.section(index, limit_bytes),
-            }
+            text += &self.section(index, limit_bytes);
         }
         Ok(text)
-    }
-
-    /// Random reads and writes of one closed loop; `None` if they are none, or two.
-    fn mixed_section(&self, limit_bytes: u64) -> Option<String> {
-        let [_, reads, _, writes] = &self.kinds;
-        let high = self.mix.closed_depth()?;
-        if reads.closed_depth().is_some() && writes.closed_depth().is_some() {
-            return None;
-        }
-        let clones = self.mix.processes.clamp(1, CLONES_MAX).min(high);
-        let depth = (high as f64 / clones as f64).round().max(1.0);
-        let percent = 100.0 * reads.requests as f64 / self.mix.requests as f64;
-        let mut text = format!(
-            "[random-mix]\nrw=randrw\nrwmixread={}\nbssplit={},{}\n",
-            percent.round().clamp(1.0, 99.0),
-            split(&reads.sizes),
-            split(&writes.sizes)
-        );
-        text += &self.mix.place(false, clones, self.end_bytes, limit_bytes);
-        text += &format!("numjobs={clones}\niodepth={depth}\n");
-        if let Some(writes) = self.flush_every() {
-            text += &format!("fsync={writes}\n");
-        }
-        Some(text)
     }
 
     fn section(&self, index: usize, limit_bytes: u64) -> String {
@@ -166,12 +135,6 @@ impl TraceSummary {
 }
 
 impl LoadClass {
-    /// Requests in flight, if there are about as many all the time.
-    fn closed_depth(&self) -> Option<u64> {
-        let depth = self.depth?;
-        (depth.mean >= 0.85 * depth.high as f64).then_some(depth.high)
-    }
-
     fn pace(&self, is_sequential: bool, iops: f64) -> (u64, Pace) {
         let parts = if is_sequential { self.streams } else { self.processes };
         let clones = parts.clamp(1, CLONES_MAX);
@@ -182,9 +145,9 @@ impl LoadClass {
         let rated = (1..=clones).rev().find(|it| error(it) <= RATE_ERROR).unwrap_or(1);
         let rated = (rated, Pace::Rate(iops / rated as f64));
         let Some(depth) = self.depth else { return rated };
-        if let Some(high) = self.closed_depth() {
-            let clones = clones.min(high);
-            let each = (high as f64 / clones as f64).round().max(1.0);
+        if depth.mean >= 0.85 * depth.high as f64 {
+            let clones = clones.min(depth.high);
+            let each = (depth.high as f64 / clones as f64).round().max(1.0);
             return (clones, Pace::Closed(each as u64));
         }
         if depth.most <= clones {

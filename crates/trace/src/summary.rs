@@ -34,8 +34,6 @@ pub struct TraceSummary {
     pub bytes: [u64; 4],
     /// Sequential reads, random reads, sequential writes, random writes.
     pub kinds: [LoadClass; 4],
-    /// Random reads and random writes together.
-    pub(crate) mix: LoadClass,
     pub read_sizes: Vec<SizeCount>,
     pub write_sizes: Vec<SizeCount>,
     /// Devices, in the order of appearance.
@@ -86,7 +84,6 @@ impl TraceSummary {
             requests: [0; 4],
             bytes: [0; 4],
             kinds: std::array::from_fn(|_| KindCounting::new().finish(Nanos::ZERO)),
-            mix: KindCounting::new().finish(Nanos::ZERO),
             read_sizes: Vec::new(),
             write_sizes: Vec::new(),
             devices: Vec::new(),
@@ -152,7 +149,6 @@ struct Counting {
     hash: u128,
     summary: TraceSummary,
     kinds: [KindCounting; 4],
-    mix: KindCounting,
     streams: [StreamEnds; 2],
     previous: Nanos,
     gap_squares: f64,
@@ -169,7 +165,6 @@ impl Counting {
             hash: HASH_START,
             summary: TraceSummary::empty(),
             kinds: std::array::from_fn(|_| KindCounting::new()),
-            mix: KindCounting::new(),
             streams: Default::default(),
             previous: Nanos::ZERO,
             gap_squares: 0.0,
@@ -209,9 +204,6 @@ impl Counting {
         if let TraceOp::Read | TraceOp::Write = op {
             let place = self.streams[op_index].follow(record);
             self.kinds[2 * op_index + usize::from(place.is_none())].add(record, place);
-            if place.is_none() {
-                self.mix.add(record, None);
-            }
         }
         let gap = (arrival.0 - self.previous.0) as f64;
         self.gap_squares += gap * gap;
@@ -226,7 +218,6 @@ impl Counting {
         let mut summary = self.summary;
         summary.content = format!("{:032x}", self.hash);
         summary.kinds = self.kinds.map(|kind| kind.finish(summary.duration));
-        summary.mix = self.mix.finish(summary.duration);
         summary.read_sizes = all_sizes(&summary.kinds[..2]);
         summary.write_sizes = all_sizes(&summary.kinds[2..]);
         let gaps = summary.total().saturating_sub(1) as f64;
