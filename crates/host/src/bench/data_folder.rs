@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 /// Beginning of the folder's name.
 const PREFIX: &str = ".mirrorball-bench-";
 pub(super) const DATA_FILE: &str = "data";
+/// Files that earlier versions created, too.
+const EARLIER_FILES: [&str; 2] = ["fragmented", "defragmented"];
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// The path of a folder that this process would create below `mount`; another one with each call.
@@ -62,12 +64,15 @@ impl Drop for DataFolder {
     }
 }
 
-/// Removes the file that `bench` creates in the folder.
+/// Removes the files that `bench` creates in the folder.
 fn remove_files(folder: &OwnedFd) -> io::Result<()> {
-    match unlinkat(folder, DATA_FILE, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(error) => Err(error.into()),
+    for name in [DATA_FILE].into_iter().chain(EARLIER_FILES) {
+        match unlinkat(folder, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
+    Ok(())
 }
 
 /// Opens a folder of this user, and no link to one.
@@ -153,6 +158,7 @@ mod tests {
         assert!(write_data(&file, 3_000_000, &|| false, &mut |_| ()).unwrap());
         let length = fs::metadata(ours.join(DATA_FILE)).unwrap().len();
         assert_eq!(length, 3_000_000);
+        fs::write(ours.join("fragmented"), "by an earlier version").unwrap();
         let theirs = mount.path().join("photos");
         fs::create_dir(&theirs).unwrap();
         assert!(remove(&theirs, None).is_err() && theirs.is_dir());

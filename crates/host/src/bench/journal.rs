@@ -13,7 +13,7 @@
 //! `tune` applied stays, and `bench` comes and goes meanwhile. Both have one lock.
 
 use super::knob::{Knob, KnobKind};
-use super::knob_path::KnobPath;
+use super::knob_path::{KnobPath, is_of_check};
 use crate::detect::{Identifiers, Sysroot};
 use mirrorball_core::diagnostic::Diagnostic;
 use rustix::fs::{Mode, OFlags, Stat, fchmod, fstat, statfs};
@@ -46,15 +46,47 @@ pub(crate) struct Journal {
     /// The folder that is created for the data to read, if any.
     pub(crate) folder: Option<JournalFolder>,
     pub(crate) knobs: Vec<JournalKnob>,
-    /// Null in journals of earlier versions, if they left no work in the background.
-    #[serde(default, skip_serializing)]
-    load: Option<()>,
+    /// Work in the background that an earlier version of `bench` started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) load: Option<EarlierLoad>,
     /// The fio that `bench` has started, while it runs. Journals of earlier versions have none.
     #[serde(default)]
     pub(crate) fio: Option<StartedProcess>,
     /// The setting that `tune` applied; none in a journal of `bench`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tuned: Option<TunedSetting>,
+}
+
+/// How work in the background is ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum EarlierLoad {
+    /// A check by md, by this file.
+    Check(Knob),
+    /// A scrub of btrfs, by this command.
+    EndedBy(Vec<String>),
+}
+
+impl EarlierLoad {
+    /// The mount point of a scrub of btrfs; `None` if it is a check, or another command.
+    pub(crate) fn scrubbed_mount(&self) -> Option<&str> {
+        let EarlierLoad::EndedBy(command) = self else { return None };
+        let [words @ .., mount] = &command[..] else { return None };
+        (words == ["btrfs", "scrub", "cancel"] && mount.starts_with('/')).then_some(mount)
+    }
+
+    /// Fails if it is nothing that `bench` ever started.
+    fn check(&self) -> Result<(), String> {
+        match self {
+            EarlierLoad::Check(Knob { path, .. }) if !is_of_check(path, &["sync_action"]) => {
+                Err(format!("it names `{path}`, by which bench started no check"))
+            }
+            EarlierLoad::EndedBy(command) if self.scrubbed_mount().is_none() => {
+                Err(format!("it has the command `{}`, which bench never runs", command.join(" ")))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The setting of a journal of `tune`.
@@ -166,7 +198,11 @@ impl Journal {
         let is_kind_of_place = |entry: &JournalKnob| {
             let is_empty = entry.before.is_empty();
             match (KnobPath::of(&entry.knob.path), entry.knob.kind) {
-                (None, _) => false,
+                // Only earlier versions have set these.
+                (None, KnobKind::Position) => {
+                    is_of_check(&entry.knob.path, &["sync_min", "sync_max"])
+                }
+                (None, _) | (Some(_), KnobKind::Position) => false,
                 // Undoing removes such a file, and writes none.
                 (Some(KnobPath::OwnFile), kind) => kind == KnobKind::Text && is_empty,
                 (Some(KnobPath::Kernel), KnobKind::Tool | KnobKind::Text) => false,
@@ -181,7 +217,7 @@ impl Journal {
             let path = &other.knob.path;
             return Err(format!("it names `{path}`, which Mirrorball never sets"));
         }
-        Ok(())
+        self.load.as_ref().map_or(Ok(()), EarlierLoad::check)
     }
 
     /// Writes the journal so that it survives a crash of the machine. Fails if the folder or the

@@ -3,8 +3,8 @@
 //! Most are files of the kernel, of four kinds. A *choice* shows all its values with the active one
 //! in brackets, and a value may carry a parameter: `pid [round-robin:262144] devid:1`. A *flag* is
 //! one word among those of md's `state` of a member: `in_sync,write_mostly`; it is written as
-//! `writemostly` and `-writemostly`. A *plain* knob shows what was written. A *position* does too,
-//! but the kernel moves it on by itself. A *tool* sets others, and a *text* is a file of ours.
+//! `writemostly` and `-writemostly`. A *plain* knob shows what was written. A *tool* sets others,
+//! and a *text* is a file of ours. A *position* is in journals of earlier versions only.
 //!
 //! In a recorded copy of a machine's files, a write changes the text as the kernel would.
 
@@ -31,6 +31,8 @@ pub(crate) enum KnobKind {
     Flag,
     /// The text itself.
     Plain,
+    /// The text itself, which the kernel changes during a check that `bench` started.
+    Position,
     /// The value that a tool shows and sets.
     Tool,
     /// The whole text of a file of ours; empty if it is not there.
@@ -74,7 +76,7 @@ impl KnobKind {
                 let is_set = raw.trim().split(',').any(|word| word.trim() == FLAG_SHOWN);
                 if is_set { ON } else { OFF }.to_owned()
             }
-            KnobKind::Plain | KnobKind::Tool => raw.trim().to_owned(),
+            KnobKind::Plain | KnobKind::Position | KnobKind::Tool => raw.trim().to_owned(),
             KnobKind::Text => raw.to_owned(),
         }
     }
@@ -85,7 +87,9 @@ impl KnobKind {
             KnobKind::Flag if text.trim() == FLAG_WRITTEN => ON.to_owned(),
             KnobKind::Flag => OFF.to_owned(),
             KnobKind::Text => text.to_owned(),
-            KnobKind::Choice | KnobKind::Plain | KnobKind::Tool => text.trim().to_owned(),
+            KnobKind::Choice | KnobKind::Plain | KnobKind::Position | KnobKind::Tool => {
+                text.trim().to_owned()
+            }
         }
     }
 
@@ -118,10 +122,12 @@ impl KnobKind {
         writes
     }
 
-    /// True if a restore of `before` that was ended early may leave `value` in force.
+    /// True if a restore of `before` that was ended early may leave `value` in force, or the kernel
+    /// sets such values by itself.
     pub(crate) fn may_be_left_by_restore(self, before: &str, value: &str) -> bool {
         match self {
             KnobKind::Choice => parameterised(before).any(|token| token == value),
+            KnobKind::Position => true,
             KnobKind::Flag | KnobKind::Plain | KnobKind::Tool | KnobKind::Text => false,
         }
     }
@@ -131,7 +137,7 @@ impl KnobKind {
         match self {
             KnobKind::Flag => value == ON,
             KnobKind::Tool => value == tool_knob::FLAG_VALUES[1],
-            KnobKind::Choice | KnobKind::Plain | KnobKind::Text => false,
+            KnobKind::Choice | KnobKind::Plain | KnobKind::Position | KnobKind::Text => false,
         }
     }
 
@@ -144,7 +150,7 @@ impl KnobKind {
     pub(crate) fn shown_after(self, raw: &str, text: &str) -> String {
         let end = if raw.ends_with('\n') { "\n" } else { "" };
         let shown = match self {
-            KnobKind::Plain | KnobKind::Tool => text.trim().to_owned(),
+            KnobKind::Plain | KnobKind::Position | KnobKind::Tool => text.trim().to_owned(),
             KnobKind::Text => return text.to_owned(),
             KnobKind::Choice => {
                 let name = |token: &str| token.split(':').next().unwrap_or_default().to_owned();

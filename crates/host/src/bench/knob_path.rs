@@ -85,16 +85,13 @@ fn is_device(path: &str) -> bool {
     path.strip_prefix("/dev/").is_some_and(|rest| rest.split('/').all(is_name))
 }
 
-/// True for the files of the kernel that settings and the work of `bench` are in. Not every file
-/// below `/sys` holds a setting: some name a program that the kernel runs.
+/// True for the files of the kernel that settings are in. Not every file below `/sys` holds a
+/// setting: some name a program that the kernel runs.
 fn is_of_kernel(path: &str) -> bool {
     let names: Vec<&str> = path.split('/').collect();
     match names[..] {
         ["", "sys", "block", array, "md", member, "state"] => {
             is_word(array) && member.strip_prefix("dev-").is_some_and(is_word)
-        }
-        ["", "sys", "block", array, "md", file] => {
-            is_word(array) && ["sync_action", "sync_min", "sync_max"].contains(&file)
         }
         ["", "sys", "fs", "btrfs", id, "read_policy"] => is_word(id),
         ["", "sys", "class", "nvme-subsystem", name, "iopolicy"] => is_word(name),
@@ -103,6 +100,13 @@ fn is_of_kernel(path: &str) -> bool {
         }
         _ => false,
     }
+}
+
+/// True for a file of md about its checks that is one of `files`.
+pub(crate) fn is_of_check(path: &str, files: &[&str]) -> bool {
+    let names: Vec<&str> = path.split('/').collect();
+    matches!(names[..], ["", "sys", "block", array, "md", file]
+        if is_word(array) && files.contains(&file))
 }
 
 /// True for the files that `tune` writes.
@@ -138,7 +142,6 @@ mod tests {
         let zpool = ZpoolScheduler { pool: "tank", device: "/dev/sda1" };
         for (path, place) in [
             ("/sys/block/md0/md/dev-sda1/state", Some(Kernel)),
-            ("/sys/block/md_d0/md/sync_min", Some(Kernel)),
             ("/sys/fs/btrfs/8c1-f/read_policy", Some(Kernel)),
             ("/sys/class/nvme-subsystem/nvme-subsys0/iopolicy", Some(Kernel)),
             ("/sys/module/zfs/parameters/zfs_vdev_mirror_rotating_inc", Some(Kernel)),
@@ -151,6 +154,8 @@ mod tests {
             ("/sys/kernel/uevent_helper", None),
             ("/sys/module/zfs/parameters/../../../kernel/uevent_helper", None),
             ("/sys/block/../md/dev-sda/state", None),
+            ("/sys/block/md0/md/sync_action", None),
+            ("/sys/block/md0/md/sync_max", None),
             ("/sys/block/md0/md/dev-/state", None),
             ("lvm:vg0/data:/etc/passwd", None),
             ("lvm:vg0/data:/dev/../etc/passwd", None),

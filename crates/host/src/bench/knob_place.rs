@@ -137,7 +137,7 @@ fn device_now(
     let device = member.and_then(|(member, _)| member.device.clone());
     device.ok_or_else(|| {
         let reason = format!("the device of {name} that was {was} ({of_member}) is not in it");
-        KnobLoss::of_member(reason, array.condition_text().is_none(), of_member, &identities)
+        KnobLoss::of_member(reason, !array.condition.degraded, of_member, &identities)
     })
 }
 

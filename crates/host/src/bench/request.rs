@@ -247,7 +247,12 @@ fn notes_on(
 
 /// Checks that the array is complete and does nothing else, so that it may be measured or changed.
 pub(crate) fn check_condition(array: &DetectedArray, verb: &str) -> Result<(), Diagnostic> {
-    let Some(condition) = array.condition_text() else { return Ok(()) };
+    let condition = match array.has_paths() {
+        true => array.condition_text(),
+        // How full it is and what it has lost change no setting.
+        false => array.condition.text(),
+    };
+    let Some(condition) = condition else { return Ok(()) };
     let condition = match (&array.condition.activity, array.condition.degraded) {
         (Some(activity), false) if !array.has_paths() => {
             let progress = array.condition.progress_percent;

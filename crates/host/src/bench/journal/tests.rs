@@ -64,8 +64,19 @@ fn journals_of_earlier_programs_are_read() {
     let of_earlier = text.replace("\"fio\": null", "\"load\": null");
     assert_ne!(of_earlier, text);
     assert_eq!(Journal::decode(&of_earlier), Ok(journal));
-    let while_scrubbing = text.replace("\"fio\": null", "\"load\": {\"ended_by\": [\"rm\"]}");
-    assert!(Journal::decode(&while_scrubbing).is_err());
+    for (load, part) in [
+        (r#"{"ended_by": ["btrfs", "scrub", "cancel", "/srv/data"]}"#, ""),
+        (r#"{"ended_by": ["rm", "-r", "/home"]}"#, "`rm -r /home`, which bench never runs"),
+        (r#"{"ended_by": ["btrfs", "scrub", "cancel", "-x"]}"#, "which bench never runs"),
+        (r#"{"check": {"path": "/sys/block/md0/md/sync_action", "kind": "plain"}}"#, ""),
+        (r#"{"check": {"path": "/proc/sysrq-trigger", "kind": "plain"}}"#, "started no check"),
+    ] {
+        let read = Journal::decode(&text.replace("\"fio\": null", &format!("\"load\": {load}")));
+        match read {
+            Ok(_) => assert_eq!(part, "", "{load}"),
+            Err(error) => assert!(!part.is_empty() && error.contains(part), "{load}: {error}"),
+        }
+    }
 }
 
 #[test]
@@ -84,6 +95,8 @@ fn a_journal_with_what_bench_never_does_is_refused() {
         ("/sys/../etc/passwd", true),
         (state, true),
         ("/sys/kernel/uevent_helper", true),
+        ("/sys/block/md0/md/sync_action", true),
+        ("/sys/block/md0/md/sync_min", true),
         ("lvm:vg0/$(reboot):/dev/sda", true),
         ("lvm:vg0/data:/dev/sda", true),
         ("/etc/modprobe.d/mirrorball-zfs.conf", true),
