@@ -185,7 +185,7 @@ fn paths_are_no_disks_to_replace_scrub_or_rebuild() {
         assert!(text.contains(part), "no `{part}` in\n{text}");
     }
     assert!(!text.contains("rebuild") && !text.contains("replace it"), "{text}");
-    let text = advice("nvme-multipath", &["rand-4k-qd32", "-p", "first"]);
+    let text = advice("nvme-multipath", &["-p", "mirrorball/first"]);
     let best: Vec<&str> = entry(&text, "Best offered").split_whitespace().collect();
     assert!(best.join(" ").contains("only if the paths, not the device, are the limit"), "{text}");
     let root = sysroot("nvme-multipath");

@@ -21,13 +21,13 @@
 //! - Unequal disks: an idle slow disk is taken before a fast one with one request.
 //!
 //! # Origin
-//! Linux md 6.9 and later, `choose_best_rdev` in `drivers/md/raid1.c`. Its other stages are part of
-//! the volume's eligibility here: the first usable disk until a resync has passed, disks with bad
-//! blocks, and write-mostly disks as the last resort. The slot is the member's index, unless the
-//! value names the member that the array was created with as the first. Sectors are bytes of the
-//! member here; in md all disks of an array share one address. A read that had no other mirror is
-//! not seen. The original is by Yu Kuai <yukuai3@huawei.com>, Paul Luse
-//! <paul.e.luse@linux.intel.com>.
+//! Linux md since 6.8.2 (mainline: 6.9), `choose_best_rdev` in `drivers/md/raid1.c`. Its other
+//! stages are part of the volume's eligibility here: the first usable disk until a resync has
+//! passed, disks with bad blocks, and write-mostly disks as the last resort. The slot is the
+//! member's index, unless the value names the member that the array was created with as the first.
+//! Sectors are bytes of the member here; in md all disks of an array share one address. A read
+//! that had no other mirror is not seen. The original is by Yu Kuai <yukuai3@huawei.com>, Paul
+//! Luse <paul.e.luse@linux.intel.com>.
 
 use super::shared::md_streams::Streams;
 use super::{Build, Built};

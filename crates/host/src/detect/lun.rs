@@ -14,14 +14,14 @@ pub(super) fn guess_if_lun(member: &mut DetectedMember) {
     member.model.confidence = ModelConfidence::Guessed;
     let is_of_controller = is_volume(disk);
     let what = match &*names.join(" ") {
-        "" => "a device behind a network".to_owned(),
+        "" => "a volume of unknown make".to_owned(),
         names if is_of_controller => format!("a volume of a RAID controller ({names})"),
         names => format!("a volume of a storage array ({names})"),
     };
     member.model.reason =
         format!("{what}, whose speed is not known: measure it by `mirrorball probe`");
-    if disk.rotational == Some(true) && !is_of_controller {
-        // What the storage says of its volume is no fact about its disks.
+    if disk.rotational != Some(false) && !is_of_controller {
+        // What the storage says of its volume is no fact about its disks, and few are of one disk.
         "ssd-sata-plp".clone_into(&mut member.model.profile);
     }
 }

@@ -34,9 +34,10 @@ use serde::Serialize;
 const WORTHWHILE: f64 = 1.02;
 /// The same where the factor is uncertain: a smaller one would be written as `about as fast`.
 const WORTHWHILE_UNCERTAIN: f64 = 1.05;
-/// The least gain in reads for which a write-mostly flag is taken back: it also keeps writes short
-/// and lets a disk sleep.
-const WORTH_A_FLAG: f64 = 1.1;
+/// The least gain where the models of some disks stand for disks of unknown kind, and the least in
+/// reads for which a write-mostly flag is taken back: it also keeps writes short and lets a disk
+/// sleep.
+const CLEAR_GAIN: f64 = 1.1;
 /// Spread over the repeats above which a factor is uncertain: it is rounded, and called `about`.
 const UNCERTAIN: f64 = 0.25;
 
@@ -47,6 +48,10 @@ const WORTH_A_NEW_VOLUME: f64 = 1.3;
 
 /// A job whose speed falls below this factor is named.
 const SLOWER: f64 = 0.9;
+
+/// What the flag does that jobs without writes do not show.
+const FLUSHES: &str = "Jobs that only read do not show what the flag does to flushes: see the \
+                       times of a flush, or give the job fsync-writer.";
 
 /// What the factors of settings for paths suppose.
 const PATHS_ARE_THE_LIMIT: &str = "only if the paths, not the device, are the limit";
@@ -73,6 +78,9 @@ pub struct Advice {
     pub confidence: String,
     /// True if some reads can be served by several members.
     pub has_choice: bool,
+    /// True if the models of some disks stand for disks of unknown kind: these are to be measured
+    /// first, and only a clear gain is advised.
+    pub is_guess: bool,
     /// True if the members are paths to one device, of which there is one copy.
     pub is_of_paths: bool,
     /// What users should know of the names of the system's settings.
@@ -184,6 +192,7 @@ impl Advice {
             known,
             confidence: confidence::whole_statement(array, system, now_is_assumed),
             has_choice: array.chunk_map().is_ok_and(|map| map.copies() > 1),
+            is_guess: confidence::is_guess(array),
             is_of_paths: system.is_multipath,
             remark: system.remark.clone(),
         }
@@ -322,9 +331,9 @@ impl Chooser<'_> {
     fn best_of(&self, specs: &[&str]) -> Option<Gaining> {
         let now = self.in_force.spec;
         let leader = best(self.study, specs, now)?;
-        let mut flags = now.split('+').filter(|it| it.starts_with("write-mostly:"));
-        let takes_back = flags.any(|it| !leader.0.split('+').any(|other| other == it));
-        if takes_back && leader.1.is_some_and(|factor| factor <= WORTH_A_FLAG) {
+        let takes_back = flags(now).iter().any(|it| !flags(&leader.0).contains(it));
+        let must_be_clear = takes_back || confidence::is_guess(self.array);
+        if must_be_clear && leader.1.is_some_and(|factor| factor <= CLEAR_GAIN) {
             return Some((now.to_owned(), Some(1.0)));
         }
         if leader.0 == now {
@@ -370,7 +379,11 @@ impl Chooser<'_> {
     /// True if a policy gains enough over what gains the factor `least`.
     fn is_worth(&self, policy: &AdvisedPolicy, least: f64) -> bool {
         let is_new_volume = self.need(&policy.spec) == Need::NewVolume;
-        let least = if is_new_volume { least * WORTH_A_NEW_VOLUME } else { least };
+        let least = match (is_new_volume, confidence::is_guess(self.array)) {
+            (true, _) => least * WORTH_A_NEW_VOLUME,
+            (false, true) => least * CLEAR_GAIN,
+            (false, false) => least,
+        };
         policy.factor.is_none_or(|factor| factor > least * worthwhile(policy.spread))
     }
 
@@ -398,6 +411,10 @@ impl Chooser<'_> {
             commands: setting
                 .map_or_else(Commands::default, |it| it.commands(system, array, in_force)),
             note: match setting {
+                Some(setting) if flags(&spec) != flags(in_force.spec) => {
+                    let own = note(setting.offer, array).unwrap_or_default();
+                    Some(format!("{own} {FLUSHES}").trim_start().to_owned())
+                }
                 Some(setting) => note(setting.offer, array),
                 None => served.then(|| served::NOTE.to_owned()),
             },
@@ -405,6 +422,11 @@ impl Chooser<'_> {
             spec,
         }
     }
+}
+
+/// The modifiers of a policy that mark members as write-mostly.
+fn flags(spec: &str) -> Vec<&str> {
+    spec.split('+').filter(|it| it.starts_with("write-mostly:")).collect()
 }
 
 /// The least gain that is advised, for figures with this spread over the repeats.

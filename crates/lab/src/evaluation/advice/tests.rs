@@ -52,6 +52,18 @@ fn a_gain_on_guessed_disks_says_so_next_to_the_factor() {
 }
 
 #[test]
+fn a_small_gain_on_guessed_disks_is_not_advised() {
+    let mut guessed = array("md", "raid1");
+    guessed.members[1].confidence = Some(ModelConfidence::Guessed);
+    for (reads, is_advised) in [(1080, false), (1300, true)] {
+        let text = advice_for(&guessed, "md", &[("md/raid1+write-mostly:1", reads)]);
+        let text = text::render(&text, 200);
+        assert_eq!(text.contains("set    echo writemostly"), is_advised, "{text}");
+        assert_eq!(text.contains("measure them first, by"), !is_advised, "{text}");
+    }
+}
+
+#[test]
 fn a_flag_is_taken_back_for_a_clear_gain_only() {
     let mut flagged = array("md", "raid1");
     flagged.members[0].write_mostly = true;

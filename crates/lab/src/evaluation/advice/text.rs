@@ -128,7 +128,14 @@ fn choices(advice: &Advice, width: usize) -> String {
             entry("Best offered", why, width)
         }
         Some(offered) if offered.spec == advice.now => {
-            let same = format!("nothing better than {} in {}", advice.now, advice.system);
+            let same = match advice.is_guess {
+                false => format!("nothing better than {} in {}", advice.now, advice.system),
+                true => format!(
+                    "nothing clearly better than {} in {}, if the disks are as guessed: measure \
+                     them first, by `mirrorball advise --probe`",
+                    advice.now, advice.system
+                ),
+            };
             let mut text = entry("Best offered", &same, width);
             if !offered.commands.add.is_empty() {
                 text += &lines("add", &offered.commands.add, width);
