@@ -109,6 +109,46 @@ fn a_missing_disk_can_be_replaced_by_one_of_a_model() {
 }
 
 #[test]
+fn a_member_with_errors_comes_first_and_is_the_one_to_replace() {
+    let folder = Folder::new();
+    machine(&folder, "zfs-mirror", "zfs", &[]);
+    let status = folder.path("zfs/tools/zpool-status");
+    let text = fs::read_to_string(&status).unwrap();
+    let counted = text.replace("/dev/sdb1  ONLINE       0     0     0", "/dev/sdb1 ONLINE 0 0 12");
+    assert_ne!(counted, text);
+    fs::write(&status, counted).unwrap();
+    machine(&folder, "btrfs-raid1-three", "btrfs", &[]);
+    let file = "btrfs/sys/fs/btrfs";
+    let fsid = fs::read_dir(folder.path(file)).unwrap().flatten().map(|it| it.file_name());
+    let fsid = fsid.into_iter().find(|it| it.to_string_lossy().contains('-')).unwrap();
+    let stats = folder.path(file).join(fsid).join("devinfo/3/error_stats");
+    fs::write(stats, "write_errs 0\nread_errs 2\nflush_errs 0\ncorruption_errs 1\n").unwrap();
+    for (machine, state) in [
+        (
+            "zfs",
+            "State sdb1: 12 checksum errors: find out why before anything else (`zpool status -v \
+                 tank`); often the disk, its cable or its port",
+        ),
+        (
+            "btrfs",
+            "2 read and 1 checksum errors: find out why before anything else (`btrfs device \
+                   stats /srv/data`)",
+        ),
+    ] {
+        let run = [&["advise", "--sysroot", machine, "rand-4k-qd1"][..], &SHORT].concat();
+        let text = words(&stdout(&folder.run(&run)));
+        assert!(text.contains(state), "{text}");
+    }
+    let member = "[[member]]\nmodel = \"hdd-7k2-ent\"\n";
+    let pair = "name = \"pair\"\nlayout = \"zfs-mirror:2\"\n[source]\nsystem = \"zfs\"\n";
+    let pair = format!("{pair}{member}{member}errors = \"12 checksum errors\"\n");
+    fs::write(folder.path("pair.toml"), pair).unwrap();
+    let run = [&["advise", "pair.toml", "rand-4k-qd1"][..], &SHORT, &["--what-if"]].concat();
+    let text = stdout(&folder.run(&run));
+    assert!(text.contains("replace=2:") && !text.contains("replace=1:"), "{text}");
+}
+
+#[test]
 fn what_keeps_no_copies_is_named_without_a_path_too() {
     let folder = Folder::new();
     machine(&folder, "md-raid1-hdd-ssd", "md", &[("level", Some("raid5\n"))]);

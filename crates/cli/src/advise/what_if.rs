@@ -248,7 +248,10 @@ fn single_changes(question: &Question) -> Vec<ArrayChange> {
     let mut changes = Vec::new();
     let mut kinds: Vec<(&str, u64)> = Vec::new();
     let mut best: Option<&ModelProfile> = None;
-    for member in array.members.iter().filter(|member| member.is_in_service()) {
+    let mut members: Vec<_> = array.members.iter().filter(|it| it.is_in_service()).collect();
+    // Of several of a kind, one that has errors is the one to replace.
+    members.sort_by_key(|member| member.errors.is_none());
+    for member in members {
         let MemberSource::Model(profile) = &member.source else { continue };
         let is_better = best.is_none_or(|best| best.rotational && !profile.rotational);
         best = if is_better { Some(profile) } else { best };

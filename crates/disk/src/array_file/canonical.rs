@@ -30,7 +30,8 @@ impl ArraySpec {
 
 impl MemberSpec {
     fn leave_out_texts(&mut self) {
-        (self.device, self.kernel_name, self.confidence, self.line) = (None, None, None, 0);
+        (self.device, self.kernel_name, self.errors) = (None, None, None);
+        (self.confidence, self.line) = (None, 0);
         self.cache.iter_mut().for_each(|cache| cache.leave_out_texts());
         if let MemberSource::Model(profile) = &mut self.source {
             **profile = profile.canonical();

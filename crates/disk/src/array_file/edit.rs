@@ -45,9 +45,9 @@ pub enum AddedMember {
 }
 
 /// The keys of a member that describe its disk, and not its place in the array.
-const OF_DISK: [&str; 16] = [
+const OF_DISK: [&str; 17] = [
     "model", "path", "uri", "size", "begin", "length", "set", "fault", "rotational", "optimal_io",
-    "device", "kernel_name", "confidence", "write_mostly", "rebuilding", "failed",
+    "device", "kernel_name", "confidence", "write_mostly", "rebuilding", "failed", "errors",
 ];
 
 impl ArrayEdit {

@@ -166,7 +166,11 @@ impl DetectedArray {
         if !self.has_paths() {
             let full = self.filled_percent().filter(|percent| *percent >= NEARLY_FULL);
             let full = full.map(|percent| format!("nearly full, {percent} % is allocated"));
-            let parts: Vec<String> = self.condition.text().into_iter().chain(full).collect();
+            let full = full.or(self.condition.space.clone());
+            let damaged =
+                self.condition.has_damaged_files.then(|| "some files are damaged".to_owned());
+            let parts = self.condition.text().into_iter().chain(damaged).chain(full);
+            let parts: Vec<String> = parts.collect();
             return (!parts.is_empty()).then(|| parts.join("; "));
         }
         match self.condition.missing {
@@ -177,7 +181,7 @@ impl DetectedArray {
     }
 
     /// How much of the members that are there is allocated, in percent, if that is known. Chunks of
-    /// btrfs do not count: most may be allocated, and hold little.
+    /// btrfs do not count: all may be allocated, and hold little.
     fn filled_percent(&self) -> Option<u64> {
         if self.system == StorageSystem::Btrfs {
             return None;
@@ -255,11 +259,17 @@ pub struct DetectedMember {
     /// Number of disks that it is striped over, each as `disk`; 0 if it is on one.
     #[serde(skip_serializing_if = "is_zero")]
     pub striped: usize,
+    /// Whether it lies on several disks, of which `disk` is the first.
+    #[serde(skip)]
+    pub(super) is_on_several: bool,
     /// The device that caches it, as bcache does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<DetectedCache>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<SharedLink>,
+    /// Errors that the system has counted for it, in words: `3 read and 12 checksum errors`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub errors: Option<String>,
     /// Bytes of it that hold data, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used_bytes: Option<u64>,
@@ -299,7 +309,7 @@ pub struct SharedLink {
 }
 
 /// Percent of its space from which on an array is nearly full.
-const NEARLY_FULL: u64 = 95;
+pub(super) const NEARLY_FULL: u64 = 95;
 
 /// Whether an array is complete, and what it does at the moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -315,6 +325,15 @@ pub struct ArrayCondition {
     /// How long the rest takes at its present rate, in hours.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hours_left: Option<f64>,
+    /// How its space is used up, in words, where allocated chunks say little.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub space: Option<String>,
+    /// The spare that stands in for a member, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stand_in: Option<String>,
+    /// Whether no copy of some blocks of files is good, as far as the system knows.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub has_damaged_files: bool,
 }
 
 impl ArrayCondition {
@@ -331,6 +350,9 @@ impl ArrayCondition {
         let mut parts = Vec::new();
         if self.degraded {
             parts.push(match self.missing {
+                0 if self.stand_in.is_some() => {
+                    format!("degraded, {}", self.stand_in.as_deref().unwrap_or_default())
+                }
                 0 => "degraded".to_owned(),
                 1 => "degraded, 1 member missing".to_owned(),
                 missing => format!("degraded, {missing} members missing"),

@@ -3,6 +3,8 @@
 //! The folder `devices` has the devices and `devinfo` the devids, but neither says which belongs to
 //! which: an ioctl does, on this machine, and `btrfs filesystem show` in a recorded copy.
 
+mod counts;
+
 use super::array::{
     ArrayCondition, DetectError, DetectedArray, DetectedLimit, DetectedMember, DetectedPolicy,
     StorageSystem,
@@ -103,7 +105,8 @@ impl<'a> Btrfs<'a> {
         let mount = self.mount();
         let mut not_known = Vec::new();
         let mut members = self.members(mount.as_ref(), &mut notes, &mut not_known)?;
-        let condition = self.condition(mount.as_ref(), &members, &mut notes);
+        let mut condition = self.condition(mount.as_ref(), &members, &mut notes);
+        condition.space = self.space(&members, profile);
         leave_out_empty(&mut members, mount.as_ref(), &mut notes);
         let known = Profile::ALL.into_iter().find(|it| it.name() == profile);
         if known.is_some_and(|it| members.len() < it.rules().members_min) {
@@ -260,6 +263,7 @@ impl<'a> Btrfs<'a> {
                 member.size_bytes = Some(bytes);
             }
             member.used_bytes = found.filter(|_| !is_missing).and_then(|device| device.used_bytes);
+            member.errors = self.errors(devid);
             if device.is_none() && !is_missing {
                 notes.push(format!("the device of devid {devid} is not known"));
                 member.state = "device not known".to_owned();

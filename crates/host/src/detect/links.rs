@@ -65,7 +65,9 @@ pub(super) fn settle_links(members: &mut [DetectedMember]) {
         if member.link.as_ref().is_some_and(is_port) && !has_other_disk {
             member.link = None;
         }
-        if member.link.is_none() && others().any(|other| disks[other] == disks[index]) {
+        // Of a member on several disks, the others are not known.
+        let is_one = !member.is_on_several;
+        if is_one && member.link.is_none() && others().any(|other| disks[other] == disks[index]) {
             let reason = "one disk with several members".to_owned();
             let bytes_per_s = rate_of_disk(&member.model.profile);
             member.link =

@@ -6,7 +6,8 @@ use super::array::{
 };
 use super::block::BlockDevice;
 use super::members::{
-    COPIES_HELP, complete, kernel_release, mount_point, notes_on, percent, read_member, unreadable,
+    COPIES_HELP, complete, counted_errors, kernel_release, mount_point, notes_on, percent,
+    read_member, unreadable,
 };
 use super::stack::StackLayer;
 use super::sysroot::Sysroot;
@@ -332,7 +333,9 @@ impl<'a> Md<'a> {
         let block = BlockDevice::at(self.sysroot, &format!("{folder}/block"))
             .or_else(|| BlockDevice::by_name(self.sysroot, name))?;
         let state = self.sysroot.text(&format!("{folder}/state")).unwrap_or_default();
+        let errors = self.sysroot.text(&format!("{folder}/errors")).unwrap_or_default();
         Some(MdDevice {
+            errors: counted_errors([("corrected read", errors.as_str())].into_iter()),
             slot: self.sysroot.number(&format!("{folder}/slot")),
             offset_bytes: self
                 .sysroot
@@ -358,6 +361,7 @@ impl<'a> Md<'a> {
         member.is_rebuilding = is_read && !member.is_failed && !device.has("in_sync");
         member.write_mostly = device.has("write_mostly");
         member.state.clone_from(&device.state);
+        member.errors.clone_from(&device.errors);
         member
     }
 
@@ -382,6 +386,7 @@ impl<'a> Md<'a> {
             progress_percent: progress.filter(|_| action.is_some()),
             hours_left: hours_left.filter(|_| action.is_some()),
             activity: action,
+            ..ArrayCondition::default()
         }
     }
 
@@ -414,7 +419,11 @@ fn copies_on_one_disk(layout: ArrayLayout, members: &[DetectedMember]) -> Vec<St
         Some(near) => near.parse().unwrap_or(members.len()),
         None => members.len(),
     };
-    let disk = |member: &DetectedMember| member.disk.as_ref().map(|disk| disk.name.clone());
+    let disk = |member: &DetectedMember| {
+        // Of one on several disks, only the first is known.
+        let whole = member.disk.as_ref().filter(|_| !member.is_on_several);
+        whole.map(|disk| disk.name.clone())
+    };
     let is_one = |group: &&[DetectedMember]| group.iter().all(|it| disk(it) == disk(&group[0]));
     let groups = members.chunks(copies).filter(|_| members.len().is_multiple_of(copies));
     let disks = groups.filter(is_one).filter_map(|group| disk(&group[0]));
@@ -427,6 +436,7 @@ struct MdDevice {
     offset_bytes: u64,
     /// Words between commas.
     state: String,
+    errors: Option<String>,
 }
 
 impl MdDevice {

@@ -51,8 +51,10 @@ pub(super) fn read_member(
         model: choose_model(disk.as_ref()),
         cache: below.cache.as_ref().and_then(cache),
         link: below.disk.as_ref().and_then(|disk| shared_link(sysroot, disk)),
+        errors: None,
         used_bytes: None,
         striped: below.striped,
+        is_on_several: below.is_one_of_several,
         layers: below.layers,
         remarks: below.remarks,
         disk,
@@ -79,6 +81,24 @@ pub(super) fn complete(members: &mut [DetectedMember]) {
         member.size_bytes = member.size_bytes.or(other.size_bytes);
         member.used_bytes = member.used_bytes.or(other.used_bytes);
     }
+}
+
+/// Errors of each kind, with their counts as a tool or the kernel writes them, in words; `None` if
+/// there are none.
+pub(super) fn counted_errors<'a>(
+    counts: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Option<String> {
+    let is_count = |count: &str| count.starts_with(|it: char| ('1'..='9').contains(&it));
+    let counts = counts.filter(|(_, count)| is_count(count));
+    let all: Vec<(String, bool)> =
+        counts.map(|(kind, count)| (format!("{count} {kind}"), count == "1")).collect();
+    let words: Vec<&str> = all.iter().map(|(words, _)| words.as_str()).collect();
+    let listed = match &words[..] {
+        [] => return None,
+        [front @ .., last] if !front.is_empty() => format!("{} and {last}", front.join(", ")),
+        [one, ..] => (*one).to_owned(),
+    };
+    Some(format!("{listed} error{}", if matches!(all[..], [(_, true)]) { "" } else { "s" }))
 }
 
 /// Facts of a member's disk that contradict its model name.
@@ -118,10 +138,16 @@ pub(super) fn notes_on(members: &[DetectedMember]) -> Vec<String> {
             other.disk.as_ref().is_some_and(|other| other.name == disk.name)
         };
         if let Some(other) = members[..index].iter().find(same) {
-            notes.push(format!(
-                "devid {} and devid {} are on one disk, {}: they share its rate, and fail together",
-                other.devid, member.devid, disk.name
-            ));
+            let (one, two, name) = (other.devid, member.devid, &disk.name);
+            notes.push(match other.is_on_several || member.is_on_several {
+                true => {
+                    format!("devid {one} and devid {two} may share {name}: look at their layers")
+                }
+                false => format!(
+                    "devid {one} and devid {two} are on one disk, {name}: they share its rate, and \
+                     fail together"
+                ),
+            });
         }
     }
     notes

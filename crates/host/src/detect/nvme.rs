@@ -25,6 +25,8 @@ pub(super) struct NvmePaths<'a> {
 
 struct PathState {
     is_usable: bool,
+    /// True if its controller is not connected, or has lost the namespace.
+    is_down: bool,
     /// By asymmetric namespace access, the best first: a path serves if none is better.
     rank: u8,
     /// True if the namespace is reached over a network.
@@ -75,13 +77,25 @@ impl<'a> NvmePaths<'a> {
         let best = usable.map(|state| state.rank).min().unwrap_or(INACCESSIBLE);
         let serves = |state: &PathState| state.rank <= best;
         let all = || self.paths.iter().zip(&states);
-        let standing = all().filter(|(_, state)| !serves(state));
-        let standing: Vec<&str> = standing.map(|(path, _)| path.name.as_str()).collect();
+        let others = all().filter(|(_, state)| !serves(state));
+        let (down, standing): (Vec<_>, Vec<_>) = others.partition(|(_, state)| state.is_down);
+        let (standing, ranks): (Vec<&str>, Vec<u8>) =
+            standing.into_iter().map(|(path, state)| (path.name.as_str(), state.rank)).unzip();
         let serving: Vec<_> = all().filter(|(_, state)| serves(state)).collect();
         let mut notes = vec![PATHS_NOTE.to_owned()];
-        let help = "the storage decides which paths are optimized";
-        let (name, why) = (&self.device.name, "not optimized");
+        let help = "the storage decides which paths may serve";
+        let is_closed = |rank: &u8| *rank >= INACCESSIBLE;
+        let why = match (ranks.iter().any(is_closed), ranks.iter().all(is_closed)) {
+            (false, _) => "not optimized",
+            (true, false) => "not optimized or inaccessible",
+            (true, true) => "inaccessible",
+        };
+        let name = &self.device.name;
         note_standby(name, serving.len(), &standing, why, help, &mut notes)?;
+        let down: Vec<&str> = down.iter().map(|(path, _)| path.name.as_str()).collect();
+        if !down.is_empty() {
+            notes.push(format!("down among those that would stand by: {}", down.join(", ")));
+        }
         let (profile, layout) = layout_of_copies(serving.len())
             .map_err(|reason| unreadable(format!("{name}: {reason}"), COPIES_HELP))?;
         let mut members: Vec<DetectedMember> = (1..)
@@ -89,7 +103,8 @@ impl<'a> NvmePaths<'a> {
             .map(|(devid, (path, state))| self.member(devid, path, state))
             .collect();
         complete(&mut members);
-        let missing = members.iter().filter(|member| member.is_failed).count();
+        let failed = members.iter().filter(|member| member.is_failed).count();
+        let missing = failed + down.len();
         let mut array = DetectedArray {
             system: StorageSystem::Nvme,
             version: kernel_release(self.sysroot),
@@ -145,6 +160,7 @@ impl<'a> NvmePaths<'a> {
         let texts: Vec<String> = [state, ana_state.clone()].into_iter().flatten().collect();
         PathState {
             is_usable: !is_down && rank < INACCESSIBLE,
+            is_down,
             rank,
             is_fabric: transport.is_some_and(|transport| transport != "pcie"),
             text: if texts.is_empty() { "not known".to_owned() } else { texts.join(", ") },

@@ -7,6 +7,7 @@
 
 mod blocks;
 mod disks;
+mod dmsetup;
 mod filesystems;
 mod md;
 mod md_array;
@@ -46,7 +47,7 @@ const fn either(read: fn(&mut Tree, &[&str]), json: fn(&mut Tree, &Value)) -> Re
 }
 
 /// In this order: disks first, by exact facts before rounded ones, then arrays by what says most.
-const RECOGNISERS: [Recogniser; 15] = [
+const RECOGNISERS: [Recogniser; 16] = [
     either(blocks::read_places, blocks::read_json_places),
     text(disks::read_others),
     either(disks::read_smartctl, disks::read_json),
@@ -57,6 +58,7 @@ const RECOGNISERS: [Recogniser; 15] = [
     text(pools::read_list),
     either(volumes::read_lvs, volumes::read_json),
     text(paths::read_multipath),
+    text(dmsetup::read),
     either(paths::read_subsystems, paths::read_json),
     either(blocks::read_lsblk, blocks::read_json),
     text(volumes::read_pvs),

@@ -141,6 +141,9 @@ impl DetectedArray {
                 key(text, "optimal_io", &size(bytes));
             }
         }
+        if let Some(errors) = &member.errors {
+            key(text, "errors", errors);
+        }
         if member.write_mostly {
             line(text, "write_mostly = true");
         }

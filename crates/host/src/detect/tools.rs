@@ -16,7 +16,7 @@ pub(super) const DMSETUP_STATUS: Tool =
 pub(super) const ZPOOL_STATUS: Tool =
     Tool { file: "zpool-status", command: &["zpool", "status", "-LP"] };
 pub(super) const ZPOOL_LIST: Tool =
-    Tool { file: "zpool-list", command: &["zpool", "list", "-Hp", "-o", "name,size,allocated"] };
+    Tool { file: "zpool-list", command: &["zpool", "list", "-vHp", "-o", "name,size,allocated"] };
 pub(super) const BTRFS_SHOW: Tool = Tool {
     file: "btrfs-filesystem-show",
     command: &["btrfs", "filesystem", "show", "--mounted", "--raw"],

@@ -5,7 +5,7 @@ use super::array::{
 };
 use super::block::BlockDevice;
 use super::md::profile_of_layout;
-use super::members::{complete, no_mirror, notes_on, read_member, unreadable};
+use super::members::{complete, counted_errors, no_mirror, notes_on, read_member, unreadable};
 use super::mounts::mounts;
 use super::pasted::size_of;
 use super::stack::StackLayer;
@@ -31,6 +31,8 @@ pub(super) struct ZfsPool {
     pub(super) name: String,
     state: String,
     scan: String,
+    /// True if no copy of some blocks of files is good.
+    has_damaged_files: bool,
     /// The data vdevs with their leaves.
     vdevs: Vec<Vdev>,
     /// Vdevs of the log, the cache, the spares and the like: section and name.
@@ -48,9 +50,13 @@ struct VdevLeaf {
     path: String,
     state: String,
     is_resilvering: bool,
+    errors: Option<String>,
     /// The disks of a group that has the place of one, as while it is replaced.
     group: Vec<VdevLeaf>,
 }
+
+/// End of the note about a spare.
+const REPLACE: &str = ": replace that";
 
 impl VdevLeaf {
     /// The disk that serves: of a group, one that has all data, else one that is usable.
@@ -65,7 +71,7 @@ impl VdevLeaf {
         let [old, .., new] = &self.group[..] else { return None };
         let (state, old, new) = (&old.state, &old.path, &new.path);
         Some(match self.path.starts_with("spare-") {
-            true => format!("the spare {new} stands in for {old} ({state}): replace that"),
+            true => format!("the spare {new} stands in for {old} ({state}){REPLACE}"),
             false => {
                 let which = if self.serving().path == *new { "new" } else { "old" };
                 let disks = format!("{new} for {old}, {state}");
@@ -134,9 +140,11 @@ impl ZfsPool {
             policy.text = None;
         }
         let mut members = members(sysroot, &mirrors);
-        if let Some(allocated) = self.allocated_bytes(sysroot) {
-            let each = allocated / mirrors.len() as u64;
-            members.iter_mut().for_each(|member| member.used_bytes = Some(each));
+        let listed = self.listed(sysroot);
+        let of_pool = self.allocated_bytes(&listed).map(|bytes| bytes / mirrors.len() as u64);
+        for member in &mut members {
+            let own = listed.iter().find(|(name, _)| Some(name) == member.group.as_ref());
+            member.used_bytes = own.map(|(_, bytes)| *bytes).or(of_pool);
         }
         complete(&mut members);
         notes.extend(notes_on(&members));
@@ -198,22 +206,45 @@ impl ZfsPool {
         size_of(words.get(at.checked_sub(1)?)?)
     }
 
+    /// How much of what a scan reads is issued, and how much there is: `522G issued …, 917G total`,
+    /// or since OpenZFS 2.2 `901G / 2.31T issued`.
+    fn issued(&self) -> Option<(u64, u64)> {
+        let (front, _) = self.scan.split_once(" issued")?;
+        let mut words = front.rsplit([' ', ',']).filter(|word| !word.is_empty());
+        let last = size_of(words.next()?)?;
+        match words.next() {
+            Some("/") => Some((size_of(words.next()?)?, last)),
+            _ => Some((last, self.scanned("total")?)),
+        }
+    }
+
     /// How long a scan takes that reports what it issued, at its present rate.
     fn hours_left(&self) -> Option<f64> {
         let (_, rate) = self.scan.split_once(" issued at ")?;
         let rate = size_of(rate.split_once("/s")?.0)?;
-        let left = self.scanned("total")?.saturating_sub(self.scanned("issued")?);
+        let (done, total) = self.issued()?;
+        let left = total.saturating_sub(done);
         (rate > 0).then(|| left as f64 / rate as f64 / 3600.0)
     }
 
+    /// The pool and its vdevs, with the bytes that they have allocated, as far as these are listed.
+    fn listed(&self, sysroot: &Sysroot) -> Vec<(String, u64)> {
+        let text = sysroot.tool(&ZPOOL_LIST).unwrap_or_default();
+        let mut rows = text.lines().skip_while(|row| self.behind_name(row).is_none());
+        let own = rows.next().and_then(|row| self.behind_name(row));
+        let pool = own.map(|rest| (self.name.as_str(), rest));
+        let vdevs = rows.map_while(|row| row.strip_prefix('\t')?.split_once('\t'));
+        let row = |(name, rest): (&str, &str)| {
+            Some((name.to_owned(), size_of(rest.split_whitespace().nth(1)?)?))
+        };
+        pool.into_iter().chain(vdevs).filter_map(row).collect()
+    }
+
     /// Bytes that hold data, with their copies counted once.
-    fn allocated_bytes(&self, sysroot: &Sysroot) -> Option<u64> {
-        let listed = sysroot.tool(&ZPOOL_LIST).ok().and_then(|text| {
-            let mut rows = text.lines().filter_map(|row| self.behind_name(row));
-            size_of(rows.next()?.split_whitespace().nth(1)?)
-        });
+    fn allocated_bytes(&self, listed: &[(String, u64)]) -> Option<u64> {
+        let own = listed.iter().find(|(name, _)| *name == self.name).map(|(_, bytes)| *bytes);
         // A scan says what it has to do.
-        listed.or_else(|| self.scanned("total"))
+        own.or_else(|| Some(self.issued()?.1)).or_else(|| self.scanned("total"))
     }
 
     fn condition(&self, members: &[DetectedMember]) -> ArrayCondition {
@@ -221,12 +252,18 @@ impl ZfsPool {
         let first = self.scan.split_whitespace().next().unwrap_or_default();
         let runs = self.scan.contains("in progress");
         let progress = self.scan.split_whitespace().find_map(|word| word.strip_suffix('%'));
+        let leaves = self.vdevs.iter().flat_map(|vdev| &vdev.leaves);
+        let stand_ins = leaves.filter_map(VdevLeaf::replacement);
+        let mut stand_ins = stand_ins.filter_map(|it| it.strip_suffix(REPLACE).map(str::to_owned));
         ArrayCondition {
+            stand_in: stand_ins.next(),
             degraded: missing > 0 || self.state == "DEGRADED",
             missing,
             activity: runs.then(|| first.to_owned()),
             progress_percent: progress.and_then(|it| it.parse().ok()).filter(|_| runs),
             hours_left: self.hours_left().filter(|_| runs),
+            has_damaged_files: self.has_damaged_files,
+            space: None,
         }
     }
 }
@@ -249,6 +286,7 @@ fn members(sysroot: &Sysroot, mirrors: &[&Vdev]) -> Vec<DetectedMember> {
         member.state.clone_from(&leaf.state);
         member.is_failed = !matches!(leaf.state.as_str(), "ONLINE" | "DEGRADED");
         member.is_rebuilding = leaf.is_resilvering && !member.is_failed;
+        member.errors.clone_from(&leaf.errors);
         member
     };
     (1..).zip(leaves).map(member).collect()
@@ -298,6 +336,7 @@ fn parse_status(text: &str) -> Vec<ZfsPool> {
                 word.clone_into(&mut key);
                 match word {
                     "state" => value.trim().clone_into(&mut pool.state),
+                    "errors" => pool.has_damaged_files |= is_damage(value.trim()),
                     "scan" => value.trim().clone_into(&mut pool.scan),
                     _ => {}
                 }
@@ -311,6 +350,11 @@ fn parse_status(text: &str) -> Vec<ZfsPool> {
         }
     }
     pools
+}
+
+/// True if the line about errors of data names some: `3 data errors, use '-v' for a list`.
+fn is_damage(errors: &str) -> bool {
+    errors.starts_with("Permanent errors") || errors.contains(" data errors, use")
 }
 
 fn in_table(line: &str) -> bool {
@@ -342,11 +386,16 @@ impl ZfsPool {
         if level == 1 {
             self.vdevs.push(Vdev { name: name.to_owned(), ..Vdev::default() });
         } else if let Some(vdev) = self.vdevs.last_mut() {
+            let counts = ["read", "write", "checksum"].into_iter().zip(words);
+            let errors = counted_errors(counts);
             let (path, state) = (name.to_owned(), state.to_owned());
-            let leaf = VdevLeaf { path, state, is_resilvering, group: Vec::new() };
+            let leaf = VdevLeaf { path, state, is_resilvering, errors, group: Vec::new() };
             match vdev.leaves.last_mut() {
-                // A disk in a group, such as `replacing-1`, or a group in it.
-                Some(group) if level > 2 => group.group.push(leaf),
+                // A disk in a group, such as `replacing-1`; a group in it is known by its disks.
+                Some(group) if level > 2 => {
+                    let is_group = ["replacing-", "spare-"].iter().any(|it| name.starts_with(it));
+                    group.group.extend(Some(leaf).filter(|_| !is_group));
+                }
                 _ => vdev.leaves.push(leaf),
             }
         }

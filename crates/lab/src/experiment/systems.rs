@@ -87,6 +87,10 @@ pub struct System {
     pub replace: Option<String>,
     /// Command that shows the state of the members and what runs in the background.
     pub state: Option<String>,
+    /// Command that shows the errors that it has counted; `state` does if there is none.
+    pub errors: Option<String>,
+    /// Command that gives space back which is allocated and holds little.
+    pub compact: Option<String>,
     /// The limit that it can put on its rebuild or scrub.
     pub limit: Option<WorkLimit>,
     /// The read-ahead of the array, in KiB.

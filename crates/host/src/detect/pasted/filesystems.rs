@@ -1,6 +1,6 @@
 //! File systems of btrfs: `filesystem show`, `df` and `usage`, `device usage` and `device stats`.
 
-use super::super::sysroot::base_name;
+use super::super::sysroot::{TreeEntry, base_name};
 use super::blocks;
 use super::text::size_of;
 use super::tree::Tree;
@@ -255,8 +255,8 @@ fn used(lines: &[&str]) -> FileSystem {
     by_path.sort_by_key(|(path, ..)| listed.iter().position(|it| it == path).unwrap_or(usize::MAX));
     for (number, (path, used_bytes, free)) in (1..).zip(by_path) {
         let devid = devids.get(&path).copied().unwrap_or(number);
-        // A number may be cut at the end of a text.
-        let size_bytes = Some(used_bytes.saturating_add(free)).filter(|bytes| *bytes >= MIB);
+        // A number may be cut at the end of a text, and the lists before it lost at its begin.
+        let size_bytes = Some(used_bytes.saturating_add(free)).filter(|it| *it >= 64 * MIB);
         let size_bytes = size_bytes.unwrap_or(0);
         let is_missing = path == "missing";
         found.devices.insert(devid, FileSystemDevice { path, size_bytes, used_bytes, is_missing });
@@ -306,18 +306,13 @@ fn table(lines: &[&str]) -> Option<FileSystem> {
 }
 
 /// `btrfs device stats`, a line for each counter: `[/dev/sda].write_io_errs    0`.
-fn counted<'a>(lines: &[&'a str]) -> impl Iterator<Item = (&'a str, u64)> {
-    let counter = |line: &&'a str| {
-        let (path, rest) = line.trim().strip_prefix('[')?.split_once("].")?;
-        let count = rest.split_whitespace().nth(1).and_then(|it| it.parse().ok());
-        Some((path, count.unwrap_or(0)))
-    };
-    lines.iter().filter_map(counter)
+fn counted<'a>(lines: impl Iterator<Item = &'a str>) -> impl Iterator<Item = (&'a str, &'a str)> {
+    lines.filter_map(|line| line.trim().strip_prefix('[')?.split_once("]."))
 }
 
 fn with_errors_counted(lines: &[&str]) -> FileSystem {
     let mut found = FileSystem::default();
-    for (path, _) in counted(lines).filter(|(path, _)| path.starts_with("/dev/")) {
+    for (path, _) in counted(lines.iter().copied()).filter(|(path, _)| path.starts_with("/dev/")) {
         if found.devices.values().all(|device| device.path != path) {
             let devid = found.devices.len() as u64 + 1;
             let device = FileSystemDevice { path: path.to_owned(), ..FileSystemDevice::default() };
@@ -327,32 +322,35 @@ fn with_errors_counted(lines: &[&str]) -> FileSystem {
     found
 }
 
-/// Errors that a device has had, by `btrfs device stats` as text or JSON.
+/// The output of `btrfs device stats`, as text or from JSON.
+const STATS: &str = "/tools/btrfs-device-stats";
+
+/// Keeps the errors that devices have had.
 pub(super) fn read_errors(tree: &mut Tree, lines: &[&str]) {
-    let mut errors: BTreeMap<&str, u64> = BTreeMap::new();
-    for (path, count) in counted(lines) {
-        let all = errors.entry(path).or_default();
-        *all = all.saturating_add(count);
+    for (path, counter) in counted(lines.iter().copied()) {
+        let counter = counter.split_whitespace().collect::<Vec<_>>().join(" ");
+        tree.append(STATS, &format!("[{path}].{counter}\n"));
     }
-    for (path, count) in errors.into_iter().filter(|(_, count)| *count > 0) {
-        tree.note(format!("{path} has counted {count} errors (`btrfs device stats`)"));
-    }
+}
+
+/// The file of the kernel with the errors of a device, if the text has them.
+fn errors_of(tree: &Tree, path: &str) -> Option<String> {
+    let TreeEntry::Text(text) = tree.files.get(STATS)? else { return None };
+    let all = counted(text.lines());
+    let own: Vec<&str> = all.filter(|(of, _)| *of == path).map(|(_, counter)| counter).collect();
+    (!own.is_empty()).then(|| own.join("\n"))
 }
 
 /// `btrfs --format json filesystem df` and `device stats`.
 pub(super) fn read_json(tree: &mut Tree, value: &Value) {
     let stats = value.get("device-stats").and_then(Value::as_array).into_iter().flatten();
-    let line = |device: &Value| {
-        let path = device.get("device")?.as_str()?;
-        let errors = device.as_object()?.iter().filter(|(key, _)| key.ends_with("_errs"));
-        let count: u64 = errors
-            .filter_map(|(_, it)| it.as_u64().or_else(|| it.as_str()?.parse().ok()))
-            .fold(0, u64::saturating_add);
-        Some(format!("[{path}].errs {count}"))
-    };
-    let lines: Vec<String> = stats.filter_map(line).collect();
-    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    read_errors(tree, &lines);
+    for device in stats.filter_map(Value::as_object) {
+        let Some(path) = device.get("device").and_then(Value::as_str) else { continue };
+        for (name, count) in device.iter().filter(|(name, _)| name.ends_with("_errs")) {
+            let count = count.to_string();
+            read_errors(tree, &[&format!("[{path}].{name} {}", count.trim_matches('"'))]);
+        }
+    }
 }
 
 /// Before the number of a file system whose UUID the text does not say.
@@ -396,6 +394,9 @@ fn write(tree: &mut Tree, index: usize, found: &FileSystem) {
         tree.add(format!("{folder}/devinfo/{devid}/missing"), missing);
         if device.is_missing {
             continue;
+        }
+        if let Some(errors) = errors_of(tree, path) {
+            tree.add(format!("{folder}/devinfo/{devid}/error_stats"), errors);
         }
         show += &format!("\tdevid {devid} size {size_bytes} used {used_bytes} path {path}\n");
         let (name, block) = match path.strip_prefix("/dev/mapper/") {

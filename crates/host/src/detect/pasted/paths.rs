@@ -13,7 +13,7 @@ struct PriorityGroup {
     paths: Vec<(String, bool)>,
 }
 
-const SELECTORS: [&str; 5] =
+pub(super) const SELECTORS: [&str; 5] =
     ["round-robin", "queue-length", "service-time", "historical-service-time", "io-affinity"];
 
 /// `multipath -ll`: a map, its groups with their selector and state, and the paths of each.
@@ -91,7 +91,11 @@ fn groups(words: &[&str]) -> Vec<PriorityGroup> {
 /// Adds the facts that a map has of its volume to each path: `PURE,FlashArray`, and its size.
 fn add_volume(tree: &mut Tree, words: &[&str], groups: &[PriorityGroup]) {
     let size = words.iter().find_map(|word| word.strip_prefix("size=")).and_then(size_of);
-    let product = words.first().and_then(|word| word.split_once(','));
+    // Names may have blanks: `DGC,RAID 5`.
+    let named: Vec<&str> = words.iter().copied().take_while(|it| !it.contains('=')).collect();
+    let begin = named.iter().take(2).position(|word| word.contains(','));
+    let product = begin.map_or_else(String::new, |begin| named[begin..].join(" "));
+    let product = product.split_once(',').filter(|(_, model)| model.len() < 32);
     for (path, _) in groups.iter().flat_map(|group| &group.paths) {
         let folder = tree.device(path);
         size.into_iter()

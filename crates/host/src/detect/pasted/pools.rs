@@ -117,7 +117,7 @@ fn table(tree: &mut Tree, pool: &str, rows: &[PoolRow]) -> String {
         let depth = match () {
             () if !is_flat => row.depth,
             () if name == pool || is_section(name) => 0,
-            () if name.starts_with("replacing") || name.starts_with("spare-") => 2,
+            () if name.starts_with("replacing") || name.starts_with("spare-") => 2 + inner.min(1),
             () if is_group(name) => 1,
             () if inner > 0 => 3,
             () => group.map_or(1, |depth| depth + 1),
@@ -125,7 +125,8 @@ fn table(tree: &mut Tree, pool: &str, rows: &[PoolRow]) -> String {
         match depth {
             0 => (group, inner, is_data) = (None, 0, name == pool),
             1 if is_group(name) => (group, inner) = (Some(1), 0),
-            _ if is_group(name) => inner = 2,
+            // A group within one has a place of its own.
+            _ if is_group(name) => inner = inner.saturating_sub(1) + 2,
             _ => inner = inner.saturating_sub(1),
         }
         let is_leaf = depth > 0 && is_data && !is_group(name);
@@ -247,8 +248,15 @@ fn add_listed(tree: &mut Tree, pool: &str, rows: &[PoolRow], has_status: bool) {
     // `list` has size and allocated, `iostat` allocated and free; only the first has a health.
     let is_list = rows[0].rest.split_whitespace().any(|word| is_state(Some(&word)));
     let allocated = if is_list { sizes(&rows[0]).1 } else { sizes(&rows[0]).0 };
+    let vdevs = numbered(rows);
     if let Some(bytes) = allocated {
         tree.append("/tools/zpool-list", &format!("{pool}\t-\t{bytes}\n"));
+        for vdev in vdevs.iter().filter(|row| is_group(&row.name)) {
+            let bytes = if is_list { sizes(vdev).1 } else { sizes(vdev).0 };
+            if let Some(bytes) = bytes {
+                tree.append("/tools/zpool-list", &format!("\t{}\t-\t{bytes}\n", vdev.name));
+            }
+        }
     }
     for row in rows.iter().filter(|_| is_list) {
         let name = base_name(&row.name);
@@ -261,16 +269,28 @@ fn add_listed(tree: &mut Tree, pool: &str, rows: &[PoolRow], has_status: bool) {
     if has_status || rows.len() < 2 {
         return;
     }
-    let states = rows.iter().map(|row| {
+    let states = vdevs.into_iter().map(|row| {
         let mut words = row.rest.split_whitespace();
         let state = words.find(|word| is_state(Some(word))).unwrap_or("ONLINE");
-        // Before 2.1 the vdevs of a list had no numbers.
-        let name = if row.name == "mirror" { "mirror-0".to_owned() } else { row.name.clone() };
-        PoolRow { depth: row.depth, name, rest: format!("{state} 0 0 0") }
+        PoolRow { rest: format!("{state} 0 0 0"), ..row }
     });
     let states: Vec<PoolRow> = states.collect();
     let state = states[0].rest.split(' ').next().unwrap_or_default();
     add_status(tree, pool, state, &states);
+}
+
+/// The rows of a pool, with numbers for its vdevs, which had none in lists before 2.1.
+fn numbered(rows: &[PoolRow]) -> Vec<PoolRow> {
+    let mut count = 0;
+    let number = |row: &PoolRow| {
+        let mut name = row.name.clone();
+        if ["mirror", "raidz1", "raidz2", "raidz3"].contains(&row.name.as_str()) {
+            name += &format!("-{count}");
+            count += 1;
+        }
+        PoolRow { name, ..row.clone() }
+    };
+    rows.iter().map(number).collect()
 }
 
 /// Adds a pool to what stands for the output of `zpool status`.
@@ -306,7 +326,8 @@ fn nest(vdev: &Value, depth: usize, rows: &mut Vec<PoolRow>) {
     if rows.len() > ROWS_MAX {
         return;
     }
-    rows.push(PoolRow { depth, name: text("name"), rest: format!("{} 0 0 0", text("state")) });
+    let words = ["state", "read_errors", "write_errors", "checksum_errors"].map(text);
+    rows.push(PoolRow { depth, name: text("name"), rest: words.join(" ") });
     for below in vdev.get("vdevs").and_then(Value::as_object).into_iter().flat_map(|it| it.values())
     {
         nest(below, depth + 1, rows);

@@ -24,15 +24,16 @@ type VolumeName = (String, String);
 const HEADINGS: [&str; 10] =
     ["Attr", "Type", "LSize", "Data%", "Meta%", "Move", "Log", "Cpy%Sync", "Convert", "Devices"];
 
+fn is_attributes(word: &&str) -> bool {
+    let is_letter = |it: u8| it.is_ascii_alphabetic() || it == b'-';
+    (9..=10).contains(&word.len())
+        && word.bytes().all(is_letter)
+        && word.bytes().filter(|it| *it == b'-').count() >= 3
+}
+
 /// True if a line begins a row: it has attributes, or the row before it has, and it is no end of a
 /// broken line.
 fn begins(before: &[&str], words: &[&str]) -> bool {
-    let is_letter = |it: u8| it.is_ascii_alphabetic() || it == b'-';
-    let is_attributes = |word: &&str| {
-        (9..=10).contains(&word.len())
-            && word.bytes().all(is_letter)
-            && word.bytes().filter(|it| *it == b'-').count() >= 3
-    };
     let is_number = words.first().is_some_and(|it| it.parse::<f64>().is_ok());
     let is_of_heading = words.iter().any(|it| HEADINGS.contains(it));
     let has_devices = words.len() > 1 && words.last().is_some_and(|it| it.ends_with(')'));
@@ -57,12 +58,44 @@ pub(super) fn read_lvs(tree: &mut Tree, lines: &[&str]) {
     let physical: Vec<(String, String)> = physical_volumes(lines)
         .filter_map(|row| Some((row.get("VG")?.to_owned(), row.get("PV")?.to_owned())))
         .collect();
-    let rows: Vec<TableRow> = found.into_iter().map(|(_, row)| row).collect();
+    let mut rows: Vec<TableRow> = found.into_iter().map(|(_, row)| row).collect();
+    if rows.is_empty() {
+        rows = rows_without_heading(lines);
+    }
     let group = group_in_command(lines).unwrap_or("VG");
     if group == "VG" && rows.iter().any(|row| row.get("VG").is_none()) {
         tree.note("the text does not name the volume group, which VG stands for".to_owned());
     }
     add_volumes(tree, rows, group, &physical);
+}
+
+/// Rows of `lvs -a -o +devices` in a text that lost the heading: `LV VG Attr LSize … Devices`.
+fn rows_without_heading(lines: &[&str]) -> Vec<TableRow> {
+    let outputs = lines.iter().filter(|line| command(line).is_none());
+    let words: Vec<&str> = outputs.flat_map(|line| line.split_whitespace()).collect();
+    let is_size = |word: &str| size_of(word.trim_start_matches('<')).is_some();
+    let begins = |at: &usize| {
+        matches!(words[*at..], [_, _, attributes, size, ..]
+        if attributes.len() == 10 && is_attributes(&attributes) && is_size(size))
+    };
+    let at: Vec<usize> = (0..words.len()).filter(begins).collect();
+    let row = |(index, begin): (usize, &usize)| {
+        let end = at.get(index + 1).copied().unwrap_or(words.len());
+        let own = &words[*begin..end];
+        let percent = own[4..].iter().find(|word| word.parse::<f64>().is_ok());
+        let devices = own[4..].iter().find(|word| word.ends_with(')'));
+        let cells = [
+            ("LV", Some(&own[0])),
+            ("VG", Some(&own[1])),
+            ("Attr", Some(&own[2])),
+            ("LSize", Some(&own[3])),
+            ("Cpy%Sync", percent),
+            ("Devices", devices),
+        ];
+        let cells = cells.into_iter().filter_map(|(heading, value)| Some((heading, value?)));
+        TableRow::of(cells.map(|(heading, value)| (heading.to_owned(), (*value).to_owned())))
+    };
+    at.iter().enumerate().map(row).collect()
 }
 
 /// The group that `lvs` was asked for: its last word, if that is no option.

@@ -20,7 +20,13 @@ pub fn first_steps(
     out: &[OutOfService],
     offered: Option<&str>,
 ) -> Vec<String> {
-    let Some(condition) = condition else { return Vec::new() };
+    let shown_by = |template: &Option<String>| {
+        let command = template.as_ref().map(|it| state_command(it, array, None));
+        command.map_or(String::new(), |command| format!(" (`{command}`)"))
+    };
+    let show_errors = if system.errors.is_some() { &system.errors } else { &system.state };
+    let counted = counted_errors(array, &shown_by(show_errors));
+    let Some(condition) = condition else { return counted.into_iter().collect() };
     let is_copying =
         |state: &str| ["resync", "recover", "resilver"].iter().any(|work| state.starts_with(work));
     let mut states: Vec<&str> = condition.split("; ").collect();
@@ -29,16 +35,31 @@ pub fn first_steps(
     if is_recovering {
         states.remove(0);
     }
-    let show = system.state.as_ref().map(|template| state_command(template, array, None));
     let step = |state: &str| {
-        let shown = show.as_ref().map_or(String::new(), |command| format!(" (`{command}`)"));
+        let shown = shown_by(&system.state);
         if system.is_multipath {
             return format!("{state}: repair it first{shown}");
+        }
+        if state.contains(" stands in for ") {
+            return format!(
+                "{state}: replace that disk first{shown}; the spare is free again then"
+            );
         }
         if state.starts_with("degraded") {
             return format!("{state}: {}", replacement(system, array, out, offered, &shown));
         }
         match state.split(' ').next() {
+            Some("some") => {
+                let named = shown_by(&system.errors);
+                format!("{state}, with no good copy: restore them from a backup{named}")
+            }
+            Some("no") => {
+                let compact = shown_by(&system.compact);
+                format!(
+                    "{state}: give back chunks that are half empty first{compact}, or writes of \
+                         metadata may find no space"
+                )
+            }
             Some("nearly") => format!("{state}: free space first, or add a disk{shown}"),
             _ if is_copying(state) => {
                 let danger = "; until then one more failure may lose data";
@@ -48,7 +69,23 @@ pub fn first_steps(
             _ => format!("{state}: until it ends, reads are slower than below{shown}"),
         }
     };
-    states.into_iter().map(step).collect()
+    states.into_iter().map(step).chain(counted).collect()
+}
+
+/// The step for members with errors: a disk that has them is not the one to rely on.
+fn counted_errors(array: &ArraySpec, shown: &str) -> Option<String> {
+    let of = |member: &MemberSpec| {
+        let device = member.device.as_deref().and_then(|path| path.rsplit('/').next());
+        let name = device.map_or_else(|| format!("devid {}", member.devid), str::to_owned);
+        Some(format!("{name}: {}", member.errors.as_ref()?))
+    };
+    let all: Vec<String> = array.members.iter().filter_map(of).collect();
+    let first = all.first()?;
+    let (counted, cause) = match &all[..] {
+        [_] => (first.clone(), "the disk, its cable or its port"),
+        _ => (all.join(", "), "a cable, a port, a controller or memory that the disks share"),
+    };
+    Some(format!("{counted}: find out why before anything else{shown}; often {cause}"))
 }
 
 /// A remark if the work that `condition` names is much slower than simulated.
