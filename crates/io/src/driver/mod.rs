@@ -9,13 +9,12 @@
 //! - **simulated** ([`sim`]): files and sockets in memory on a virtual clock, for tests.
 //!
 //! A read from the page cache, and a send that fits the socket's buffer, end when they are started
-//! (`at_once.rs`); the next wait reports them.
+//! (`operation.rs`); the next wait reports them.
 //!
 //! The driver owns memory ([`buffers`]) and descriptors, so neither can be freed while an operation
 //! uses it. The driver continues partial transfers: a read returns fewer bytes than requested only
 //! at the end of its file. It never looks at the bytes.
 
-mod at_once;
 pub mod buffers;
 mod endpoint;
 mod memory;
@@ -28,15 +27,13 @@ pub mod sim;
 mod teardown;
 #[cfg(test)]
 mod tests;
-mod token;
 mod waker;
 
 pub use endpoint::{BackendKind, Endpoint, FileId};
 pub(crate) use endpoint::{BlockingStream, read_aligned, set_timeouts};
-pub use operation::{Event, Handle, Output};
+pub use operation::{Event, EventOwner, Handle, Output, Token};
 pub(crate) use peer::PeerPlace;
 pub use platform::Platform;
-pub use token::{EventOwner, Token};
 pub use waker::Waker;
 
 use buffers::{Buffers, Slice};
@@ -169,7 +166,7 @@ impl Driver {
             let flags = rustix::fs::fcntl_getfl(&fd)?;
             rustix::fs::fcntl_setfl(&fd, flags | rustix::fs::OFlags::NONBLOCK)?;
         }
-        let cached = at_once::is_cached(&fd);
+        let cached = operation::is_cached(&fd);
         Ok(self.insert(Resource::Fd(Arc::new(fd)), cached))
     }
 
@@ -333,10 +330,10 @@ impl Driver {
         let descriptor = self.descriptors.get_mut(handle);
         let Resource::Fd(fd) = &descriptor.resource else { return None };
         let result = match kind {
-            OperationKind::Send(list) => at_once::send(fd, list, &self.buffers),
+            OperationKind::Send(list) => operation::send_at_once(fd, list, &self.buffers),
             OperationKind::Read { offset, slice } if descriptor.cached => {
-                let result = at_once::read(fd, *offset, self.buffers.target(*slice));
-                return at_once::read_result(result, &mut descriptor.cached);
+                let result = operation::read_cached(fd, *offset, self.buffers.target(*slice));
+                return operation::cached_result(result, &mut descriptor.cached);
             }
             _ => return None,
         };

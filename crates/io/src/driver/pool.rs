@@ -7,7 +7,8 @@
 
 use super::buffers::{Buffers, HEAD_BYTES, Slice};
 use super::memory::Memory;
-use super::{OperationKey, OperationKind, Waker, at_once};
+use super::operation::send_at_once;
+use super::{OperationKey, OperationKind, Waker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
@@ -221,7 +222,7 @@ impl Pending {
                 let target = buffers.target(*slice);
                 Ok(rustix::net::recv(&self.fd, target, RecvFlags::empty())?.0)
             }
-            SocketTask::Send(list) => at_once::send(&self.fd, list, buffers),
+            SocketTask::Send(list) => send_at_once(&self.fd, list, buffers),
             SocketTask::Hangup => Ok(PollFlags::HUP.bits().into()),
             SocketTask::Wake => Ok(0),
         }
