@@ -11,7 +11,7 @@ use super::plan::PlanTarget;
 use super::stripe::{
     StripeBuffer, StripeContext, StripeOwner, StripePlace, StripeStep, StripeTask, Stripes,
 };
-use crate::io::{IoId, MemberIo, Purpose, ReadRole, RequestId};
+use crate::io::{IoId, MemberIo, Purpose, ReadRole, Request, RequestId};
 use crate::units::Nanos;
 
 impl<G: Gate> Volume<G> {
@@ -164,6 +164,17 @@ impl<G: Gate> Volume<G> {
         }
     }
 
+    /// The request that a member I/O in flight reads or writes data of. Panics if the I/O is one of
+    /// metadata or of a full stripe.
+    pub fn request_of(&self, io: &MemberIo) -> &Request {
+        let in_flight = self.in_flight.find(io.id).expect("the I/O is in flight");
+        match in_flight.owner {
+            Owner::Piece(key, _) => self.requests.piece_and_request(key).1,
+            Owner::Stripe(StripeOwner::Strip(key)) => &self.requests.get(key).request,
+            owner => panic!("{io:?} of {owner:?}"),
+        }
+    }
+
     /// The next step on the buffer of a stripe. Steps are done before member I/O that was handed
     /// out after them, and before replies.
     pub fn poll_stripe_step(&mut self) -> Option<(StripeBuffer, StripeStep)> {
@@ -198,6 +209,7 @@ impl<G: Gate> Volume<G> {
         let version = self.states.version();
         let mut context = StripeContext {
             map: self.layout.map(),
+            requests: &self.requests,
             states: &mut self.states,
             decider: &mut self.decider,
             work: &mut self.work,

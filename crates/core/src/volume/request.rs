@@ -154,6 +154,11 @@ impl LiveRequests {
         }
     }
 
+    /// The requests, in the order of keys.
+    fn iter(&self) -> impl Iterator<Item = &Request> {
+        self.slots.iter().filter_map(|(_, slot)| Some(&slot.request.as_ref()?.request))
+    }
+
     /// Each piece with its key, in the order of keys.
     pub(super) fn pieces(&self) -> impl Iterator<Item = (PieceKey, &Piece)> {
         self.slots.iter().filter_map(|(key, slot)| Some((key, slot.piece.as_ref()?)))
@@ -221,6 +226,11 @@ impl<G: Gate> Volume<G> {
     #[inline]
     pub fn poll_reply(&mut self) -> Option<Reply> {
         self.replies.pop_front()
+    }
+
+    /// The requests that were not replied to.
+    pub fn requests(&self) -> impl Iterator<Item = &Request> {
+        self.requests.iter()
     }
 
     fn check_request(&mut self, key: RequestKey, request: &Request) -> Result<(), VolumeError> {

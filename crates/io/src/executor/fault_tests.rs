@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::clock::Speed;
-use crate::driver::Token;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
 use mirrorball_core::geometry::{ChunkMap, Profile};
+use mirrorball_core::io::RequestKind;
 use mirrorball_core::member::{MemberState, Members};
 use mirrorball_core::policies::Spec;
 

@@ -5,10 +5,9 @@
 //! request ends, the mirrors of each range are compared, a block at a time. A volume with checksums
 //! compares them itself, by these.
 
-use super::active_io::ActiveIo;
-use super::request::IoRequestKey;
 use super::{Executor, SCRUB_BLOCK_BYTES};
 use crate::driver::buffers::{BufferKey, Slice};
+use mirrorball_core::io::{MemberIo, RequestId};
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::volume::gate::Array;
 use mirrorball_store::StoreGate;
@@ -21,9 +20,9 @@ pub(super) struct MirrorCompare {
 }
 
 struct MirrorRead {
-    request: IoRequestKey,
-    /// Where the range is in the buffer of the request.
-    within: usize,
+    request: RequestId,
+    /// First byte, on the volume.
+    offset: u64,
     length: usize,
     member: MemberIndex,
     buffer: BufferKey,
@@ -36,6 +35,13 @@ pub struct BlockDifference {
     pub right: Option<MemberIndex>,
     /// The members with other data than most have.
     pub odd: Vec<MemberIndex>,
+}
+
+impl MirrorCompare {
+    /// Returns true if no data are kept.
+    pub(super) fn is_empty(&self) -> bool {
+        self.read.is_empty()
+    }
 }
 
 impl Executor {
@@ -61,30 +67,28 @@ impl Executor {
         volume.and_then(|volume| volume.change_gate(take)).unwrap_or_default()
     }
 
-    /// Keeps the data that a scrub read from a mirror until its request ends.
-    pub(super) fn keep_mirror(&mut self, buffer: BufferKey, io: &ActiveIo) {
-        let target = self.requests.get(io.request).buffer.expect("a scrub has a buffer");
-        let ActiveIo { request, within, member, .. } = *io;
-        let length = io.length as usize;
+    /// Keeps the data that a scrub read from a mirror until its request ends; `to` is their place in
+    /// the buffer of the request.
+    pub(super) fn keep_mirror(&mut self, buffer: BufferKey, to: Slice, io: &MemberIo) {
+        let (request, offset) = (io.request, io.volume_offset);
         let read = &mut self.mirror_compare.read;
-        if !read.iter().any(|it| it.request == request && it.within == within) {
-            self.driver.copy(Slice::data(buffer, 0, length), Slice::data(target, within, length));
+        if !read.iter().any(|it| it.request == request && it.offset == offset) {
+            self.driver.copy(Slice::data(buffer, 0, to.length), to);
         }
-        read.push(MirrorRead { request, within, length, member, buffer });
+        read.push(MirrorRead { request, offset, length: to.length, member: io.member, buffer });
     }
 
-    /// Compares the mirrors that a scrub of the range from `offset` on has read.
-    pub(super) fn compare_mirrors(&mut self, request: IoRequestKey, offset: u64) {
+    /// Compares the mirrors that a request has read.
+    pub(super) fn compare_mirrors(&mut self, request: RequestId) {
         let all = std::mem::take(&mut self.mirror_compare.read);
         let (mut read, others): (Vec<MirrorRead>, _) =
             all.into_iter().partition(|it| it.request == request);
         self.mirror_compare.read = others;
-        read.sort_by_key(|it| (it.within, it.length, it.member));
+        read.sort_by_key(|it| (it.offset, it.length, it.member));
         for mirrors in
-            read.chunk_by(|one, other| (one.within, one.length) == (other.within, other.length))
+            read.chunk_by(|one, other| (one.offset, one.length) == (other.offset, other.length))
         {
-            let start = offset + mirrors[0].within as u64;
-            let length = mirrors[0].length;
+            let MirrorRead { offset: start, length, .. } = mirrors[0];
             for from in (0..length).step_by(SCRUB_BLOCK_BYTES as usize) {
                 let until = length.min(from + SCRUB_BLOCK_BYTES as usize);
                 let bytes = |it: &MirrorRead| {

@@ -15,11 +15,11 @@
 //! Memory is reused: nothing is allocated per request in a steady state, but for operations on full
 //! stripes.
 
-mod active_io;
 pub(crate) mod block_status;
 #[cfg(test)]
 mod fault_tests;
 mod member_fault;
+mod member_io;
 mod member_slot;
 mod mirror_compare;
 #[cfg(test)]
@@ -33,20 +33,20 @@ mod stripe_buffers;
 mod successor;
 #[cfg(test)]
 mod tests;
-mod volume_io;
+mod zeroing;
 
 use crate::Volume;
 use crate::clock::Clock;
-use crate::driver::{Driver, Event, EventOwner, Output};
+use crate::driver::{Driver, Event, EventOwner, Output, Token};
 use crate::member::remote::{self, RemoteReply};
 use crate::member::{NewMember, Source, io_error};
-use active_io::{ActiveIo, LateData, Origin, zeroing_step};
 pub use member_fault::{FailedIo, FaultCause, MemberFault};
+use member_io::{ActiveIo, LateData, Origin};
 use member_slot::MemberSlot;
 pub use mirror_compare::BlockDifference;
 use mirror_compare::MirrorCompare;
 use mirrorball_core::histogram::Histogram;
-use mirrorball_core::io::{IoError, MemberIo, Op, RequestKind, VolumeError};
+use mirrorball_core::io::{IoError, MemberIo, Op, RequestId, VolumeError};
 use mirrorball_core::member::{MemberConfig, MemberIndex};
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
@@ -55,13 +55,14 @@ use mirrorball_disk::model_array::ModelArray;
 use mirrorball_store::StoreGate;
 use precise_sleep::PreciseSleep;
 use range_hold::RangeHold;
-use request::{ActiveIoKey, IoRequestKey};
+use request::{ActiveIoKey, RequestName};
 pub use request::{FailedRequests, IoReply, IoRequest, SCRUB_BLOCK_BYTES, Target};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 use stripe_buffers::StripeBuffers;
+use zeroing::zeroing_step;
 
 /// Statistics of a member since its executor started.
 #[derive(Clone, Debug, Default)]
@@ -101,7 +102,6 @@ pub struct Executor {
     volume: Option<Volume>,
     slots: Vec<MemberSlot>,
     model_array: Option<ModelArray>,
-    requests: Slab<IoRequestKey, IoRequest>,
     active: Slab<ActiveIoKey, ActiveIo>,
     /// Data in buffers of their own whose requests have not ended.
     late_data: Vec<LateData>,
@@ -147,7 +147,6 @@ impl Executor {
             volume,
             slots,
             model_array,
-            requests: Slab::default(),
             active: Slab::default(),
             late_data: Vec::new(),
             stripes: StripeBuffers::default(),
@@ -216,7 +215,9 @@ impl Executor {
 
     /// True if no request and no member I/O is in flight.
     pub fn is_idle(&self) -> bool {
-        self.requests.is_empty() && self.active.is_empty() && self.hold.is_none()
+        self.volume.as_ref().is_none_or(Volume::is_idle)
+            && self.active.is_empty()
+            && self.hold.is_none()
     }
 
     /// Starts a request. Its reply comes from [`Executor::poll_reply`] after a later
@@ -229,10 +230,9 @@ impl Executor {
 
     /// Starts a request, also in a range that is held.
     fn submit_now(&mut self, request: IoRequest) {
-        let key = self.requests.insert(request);
         match request.target {
-            Target::Volume => self.submit_to_volume(key, &request),
-            Target::Member(member) => self.submit_to_member(key, member, &request),
+            Target::Volume => self.submit_to_volume(&request),
+            Target::Member(member) => self.submit_to_member(member, &request),
         }
     }
 
@@ -247,6 +247,13 @@ impl Executor {
             volume.on_timeout(now);
         }
         self.run_volume();
+    }
+
+    /// Does what the volume asks to be computed in the buffers of stripes.
+    fn do_stripe_steps(&mut self) {
+        while let Some((buffer, step)) = self.volume.as_mut().and_then(Volume::poll_stripe_step) {
+            self.do_stripe_step(buffer, step);
+        }
     }
 
     /// Starts the member I/O of the volume, and takes its replies.
@@ -266,7 +273,7 @@ impl Executor {
             self.cancel(&io);
         }
         while let Some(reply) = self.volume.as_mut().and_then(Volume::poll_reply) {
-            self.end_request(IoRequestKey::from_slot(reply.request.0 as u32), reply.result);
+            self.end_request(reply.request, reply.result);
         }
     }
 
@@ -287,7 +294,11 @@ impl Executor {
             }
         }
         let due = due.map(|due| Duration::from_nanos(due.0));
-        self.wait_for_driver_or_model(due.into_iter().chain(timeout).min(), events)?;
+        let timeout = due.into_iter().chain(timeout).min();
+        match self.model_array.as_ref().and_then(ModelArray::next_event) {
+            None => self.driver.wait(timeout, events)?,
+            Some(due) => self.wait_for_driver_or_model(timeout, due, events)?,
+        }
         self.now = self.time();
         Ok(())
     }
@@ -307,18 +318,18 @@ impl Executor {
                 self.slots[io.member.get()].discards = false;
                 match io.origin {
                     Origin::Volume(_) => return self.zero_instead(key, 0),
-                    Origin::Direct => Ok(()),
+                    Origin::Direct(_) => Ok(()),
                 }
             }
             (Err(errno), zeroed) => {
                 if zeroed.is_some() {
                     // Other members discarded it, so the mirrors differ.
-                    self.mark_unsynced(&io);
+                    self.mark_unsynced(io.member, io.offset, io.length);
                 }
                 Err(io_error(errno))
             }
             (Ok(Output::Bytes(bytes)), Some(zeroed)) => {
-                let whole = zeroing_step(&io, zeroed);
+                let whole = zeroing_step(io.length, zeroed);
                 match bytes as u64 == whole {
                     true => return self.zero_instead(key, zeroed + whole),
                     false => Err(IoError::Gone),
@@ -387,16 +398,21 @@ impl Executor {
         self.completions = completions;
     }
 
-    fn end_request(&mut self, key: IoRequestKey, result: Result<(), VolumeError>) {
+    /// Ends a request to the volume.
+    fn end_request(&mut self, id: RequestId, result: Result<(), VolumeError>) {
         if !self.late_data.is_empty() {
-            self.copy_late_data(key);
+            self.copy_late_data(id);
         }
-        let request = self.requests.remove(key).expect("a request ends once");
-        self.failed_requests.count(&request, result);
-        if request.kind == RequestKind::Scrub {
-            self.compare_mirrors(key, request.offset);
+        if !self.mirror_compare.is_empty() {
+            self.compare_mirrors(id);
         }
-        self.ended.push_back(IoReply { token: request.token, result });
+        self.reply(RequestName::of(id).token, result);
+    }
+
+    fn reply(&mut self, token: Token, result: Result<(), VolumeError>) {
+        let reply = IoReply { token, result };
+        self.failed_requests.count(&reply);
+        self.ended.push_back(reply);
         if self.hold.is_some() {
             self.start_held();
         }

@@ -3,7 +3,6 @@
 
 use super::tests::{array, run};
 use super::*;
-use crate::driver::Token;
 use crate::driver::buffers::{BufferKey, Slice};
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::member::MemberState;

@@ -11,7 +11,6 @@
 use super::Executor;
 use crate::driver::Event;
 use mirrorball_core::units::Nanos;
-use mirrorball_disk::model_array::ModelArray;
 use std::io;
 use std::time::Duration;
 
@@ -52,15 +51,14 @@ impl PreciseSleep {
 }
 
 impl Executor {
-    /// Waits for events of the driver, but no longer than until a model's next completion.
+    /// Waits for events of the driver, but no longer than until a model's next completion,
+    /// which is `due`.
     pub(super) fn wait_for_driver_or_model(
         &mut self,
         patience: Option<Duration>,
+        due: Nanos,
         done: &mut Vec<Event>,
     ) -> io::Result<()> {
-        let Some(due) = self.model_array.as_ref().and_then(ModelArray::next_event) else {
-            return self.driver.wait(patience, done);
-        };
         let left = self.real_until(due);
         if patience.is_some_and(|patience| patience < Duration::from_nanos(left.0)) {
             return self.driver.wait(patience, done);

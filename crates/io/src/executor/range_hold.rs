@@ -5,7 +5,8 @@
 //! one part of a block after the other.
 
 use super::{Executor, IoRequest, Target};
-use mirrorball_core::io::RequestKind;
+use crate::Volume;
+use mirrorball_core::io::{Op, RequestKind};
 use std::ops::Range;
 
 /// See the page of this module.
@@ -19,11 +20,9 @@ pub(super) struct RangeHold {
 }
 
 impl RangeHold {
-    fn covers(&self, request: &IoRequest) -> bool {
-        let is_change = matches!(request.kind, RequestKind::Write | RequestKind::Discard);
-        let end = request.offset.saturating_add(request.length);
-        let overlaps = request.offset < self.range.end && self.range.start < end;
-        is_change && request.target == self.target && overlaps
+    fn covers(&self, target: Target, offset: u64, length: u64) -> bool {
+        let overlaps = offset < self.range.end && self.range.start < offset.saturating_add(length);
+        target == self.target && overlaps
     }
 }
 
@@ -51,7 +50,9 @@ impl Executor {
     /// Delays a request that would change the range that is held; returns false if it would not.
     pub(super) fn delay_for_hold(&mut self, request: &IoRequest) -> bool {
         let Some(hold) = &mut self.hold else { return false };
-        let covers = hold.covers(request);
+        let IoRequest { target, kind, offset, length, .. } = *request;
+        let is_change = matches!(kind, RequestKind::Write | RequestKind::Discard);
+        let covers = is_change && hold.covers(target, offset, length);
         if covers {
             hold.delayed.push(*request);
         }
@@ -61,7 +62,15 @@ impl Executor {
     /// Starts the read of the range that is held, once no change of it is in flight.
     pub(super) fn start_held(&mut self) {
         let Some(hold) = &self.hold else { return };
-        if self.requests.iter().any(|(_, request)| hold.covers(request)) {
+        let is_of_volume = self.volume.iter().flat_map(Volume::requests).any(|it| {
+            let is_change = matches!(it.kind, RequestKind::Write | RequestKind::Discard);
+            is_change && hold.covers(Target::Volume, it.offset, it.length)
+        });
+        let is_of_member = self.active.iter().any(|(_, it)| {
+            let is_change = it.is_direct() && matches!(it.op, Op::Write | Op::Discard);
+            is_change && hold.covers(Target::Member(it.member), it.offset, it.length)
+        });
+        if is_of_volume || is_of_member {
             return;
         }
         let first = self.hold.as_mut().and_then(|hold| hold.first.take());

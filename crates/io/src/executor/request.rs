@@ -2,12 +2,9 @@
 
 use crate::driver::buffers::BufferKey;
 use crate::driver::{EventOwner, Token};
-use mirrorball_core::io::{RequestKind, VolumeError};
+use mirrorball_core::io::{RequestId, RequestKind, VolumeError};
 use mirrorball_core::member::MemberIndex;
-
-mirrorball_core::slab_key! {
-    pub(super) struct IoRequestKey;
-}
+use mirrorball_core::slab::SlabKey;
 
 mirrorball_core::slab_key! {
     /// Names a member I/O that is not completed; its slot is in the tokens of its parts.
@@ -51,10 +48,57 @@ pub struct IoRequest {
 }
 
 impl IoRequest {
+    /// The number of the request in the volume.
+    pub(super) fn id(&self) -> RequestId {
+        RequestName { token: self.token, buffer: self.buffer }.id()
+    }
+
     /// The CPU of the request, for policies that decide for each CPU. The CPUs of clients are not
     /// known here, so each stream counts as one: a connection of NBD, a process with FUSE.
     pub(super) fn cpu(&self) -> u32 {
         self.stream as u32
+    }
+}
+
+/// The token and the buffer of a request. Its number in the volume is made of both, so that the
+/// executor keeps nothing of a request that the volume has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct RequestName {
+    pub(super) token: Token,
+    pub(super) buffer: Option<BufferKey>,
+}
+
+/// The parts of the crate that send requests.
+const OWNERS: [EventOwner; 5] = [
+    EventOwner::NbdRequest,
+    EventOwner::FuseRequest,
+    EventOwner::Rebuild,
+    EventOwner::Scrub,
+    EventOwner::Stop,
+];
+/// Bits of a number for the key of the token. The owner is in the rest of the lower half.
+const KEY_BITS: u32 = 28;
+/// The upper half of the number of a request without a buffer.
+const NO_BUFFER: u32 = u32::MAX;
+
+impl RequestName {
+    fn id(self) -> RequestId {
+        let owner = OWNERS.iter().position(|owner| *owner == self.token.owner());
+        let owner = owner.expect("its owner sends requests") as u32;
+        let key = self.token.key();
+        assert!(key < 1 << KEY_BITS, "no more requests are in flight than a number can name");
+        let buffer = self.buffer.map_or(NO_BUFFER, SlabKey::slot);
+        RequestId(u64::from(buffer) << 32 | u64::from(owner << KEY_BITS | key))
+    }
+
+    /// The name of the request with this number in the volume.
+    pub(super) fn of(id: RequestId) -> RequestName {
+        let (buffer, lower) = ((id.0 >> 32) as u32, id.0 as u32);
+        let owner = OWNERS[(lower >> KEY_BITS) as usize];
+        RequestName {
+            token: Token::new(owner, lower & ((1 << KEY_BITS) - 1)),
+            buffer: (buffer != NO_BUFFER).then(|| BufferKey::from_slot(buffer)),
+        }
     }
 }
 
@@ -80,15 +124,32 @@ impl FailedRequests {
 
     /// Counts a request that ended. What the service does by itself counts elsewhere.
     #[inline]
-    pub(super) fn count(&mut self, request: &IoRequest, result: Result<(), VolumeError>) {
-        let Err(error) = result else { return };
-        if matches!(request.token.owner(), EventOwner::Rebuild | EventOwner::Scrub) {
+    pub(super) fn count(&mut self, reply: &IoReply) {
+        let Err(error) = reply.result else { return };
+        if matches!(reply.token.owner(), EventOwner::Rebuild | EventOwner::Scrub) {
             return;
         }
         match error {
             VolumeError::Unreadable => self.reads += 1,
             VolumeError::Unwritable => self.writes += 1,
             VolumeError::OutOfRange | VolumeError::NotRebuilding | VolumeError::ReadOnly => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_a_request_names_its_token_and_buffer() {
+        for owner in OWNERS {
+            for key in [0, 77, (1 << KEY_BITS) - 1] {
+                for buffer in [None, Some(BufferKey::from_slot(0)), Some(BufferKey::from_slot(9))] {
+                    let name = RequestName { token: Token::new(owner, key), buffer };
+                    assert_eq!(RequestName::of(name.id()), name);
+                }
+            }
         }
     }
 }

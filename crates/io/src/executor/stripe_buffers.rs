@@ -9,14 +9,11 @@
 //! winners of races do.
 
 use super::Executor;
-use super::active_io::LateData;
-use super::request::IoRequestKey;
+use super::member_io::LateData;
+use super::request::RequestName;
 use crate::driver::buffers::{BufferKey, Slice};
 use mirrorball_core::geometry::FullStripe;
-use mirrorball_core::slab::SlabKey;
-use mirrorball_core::volume::{
-    BufferRows, RequestRows, StripeBuffer, StripePlace, StripeStep, Volume,
-};
+use mirrorball_core::volume::{BufferRows, RequestRows, StripeBuffer, StripePlace, StripeStep};
 use mirrorball_parity::StripeBytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -61,23 +58,16 @@ impl HeldStripe {
 }
 
 impl Executor {
-    /// Does the steps that the volume asks for.
-    pub(super) fn do_stripe_steps(&mut self) {
-        while let Some((number, step)) = self.volume.as_mut().and_then(Volume::poll_stripe_step) {
-            self.do_stripe_step(number, step);
-        }
-    }
-
-    fn do_stripe_step(&mut self, number: StripeBuffer, step: StripeStep) {
+    pub(super) fn do_stripe_step(&mut self, number: StripeBuffer, step: StripeStep) {
         match step {
             StripeStep::Begin { stripe, rows_bytes } => self.begin(number, &stripe, rows_bytes),
             StripeStep::Load(data) => {
                 let to = self.stripes.stripe(number).slice(&data.place);
-                let from = self.slice_of_request(&data);
+                let from = slice_of_request(&data);
                 self.driver.copy(from, to);
             }
             StripeStep::Update { data, parities } => {
-                let from = self.slice_of_request(&data);
+                let from = slice_of_request(&data);
                 let mut new = std::mem::take(&mut self.stripes.scratch);
                 new.clear();
                 new.extend_from_slice(self.driver.bytes(from));
@@ -116,19 +106,8 @@ impl Executor {
         let from = self.stripes.stripe(number).slice(&data.place);
         let buffer = self.driver.acquire(from.length);
         self.driver.copy(from, Slice::data(buffer, 0, from.length));
-        let (key, within) = self.place_in_request(data);
-        self.late_data.push(LateData { buffer, request: key, within, length: from.length });
-    }
-
-    fn slice_of_request(&self, data: &RequestRows) -> Slice {
-        let (key, within) = self.place_in_request(data);
-        let buffer = self.requests.get(key).buffer.expect("a request for data has a buffer");
-        Slice::data(buffer, within, (data.place.rows.end - data.place.rows.start) as usize)
-    }
-
-    fn place_in_request(&self, data: &RequestRows) -> (IoRequestKey, usize) {
-        let key = IoRequestKey::from_slot(data.request.0 as u32);
-        (key, (data.volume_offset - self.requests.get(key).offset) as usize)
+        let to = slice_of_request(data);
+        self.late_data.push(LateData { buffer, request: data.request, to });
     }
 
     fn with_stripe(&mut self, number: StripeBuffer, work: impl FnOnce(StripeBytes<'_>)) {
@@ -136,6 +115,14 @@ impl Executor {
         let bytes = self.driver.bytes_mut(Slice::data(stripe.buffer, 0, stripe.length()));
         work(StripeBytes::new(bytes, stripe.data.into(), stripe.parities.into()));
     }
+}
+
+/// The data in the buffer of the request.
+fn slice_of_request(data: &RequestRows) -> Slice {
+    let buffer = RequestName::of(data.request).buffer;
+    let (offset, rows) = (data.volume_offset - data.request_offset, &data.place.rows);
+    let length = (rows.end - rows.start) as usize;
+    Slice::data(buffer.expect("a request for data has a buffer"), offset as usize, length)
 }
 
 fn local(rows: &Range<u64>) -> Range<usize> {

@@ -5,14 +5,14 @@
 //! error of the successor ends the copy, and says nothing of the member.
 
 use super::Executor;
-use super::active_io::ActiveIo;
 use super::member_fault::MemberFault;
+use super::member_io::ActiveIo;
 use super::member_slot::Successor;
-use super::request::{ActiveIoKey, IoPlace, IoRequestKey};
+use super::request::ActiveIoKey;
 use crate::driver::buffers::Slice;
 use crate::driver::{Event, EventOwner, Output, Token};
 use crate::member::{Source, Store, io_error};
-use mirrorball_core::io::{IoError, MemberIo, Op, Purpose, RequestKind};
+use mirrorball_core::io::IoError;
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::slab::SlabKey;
 use std::io;
@@ -45,20 +45,6 @@ impl Executor {
         let successor = self.slots[member.get()].successor.take();
         let handle = successor.expect("it has a successor").handle;
         self.install(member, Store::Real(handle));
-    }
-
-    /// Where an I/O of the volume goes.
-    pub(super) fn place_of(&self, io: &MemberIo) -> IoPlace {
-        let successor = self.slots[io.member.get()].successor.as_ref();
-        let is_written = io.op == Op::Write && io.purpose != Purpose::Metadata;
-        if !is_written || successor.is_none_or(|it| it.fault.is_some()) {
-            return IoPlace::Member;
-        }
-        let request = self.requests.get(IoRequestKey::from_slot(io.request.0 as u32));
-        match request.kind == RequestKind::Rebuild(io.member) && io.purpose == Purpose::Rebuild {
-            true => IoPlace::Successor,
-            false => IoPlace::Both,
-        }
     }
 
     pub(super) fn start_successor_part(&mut self, key: ActiveIoKey, io: &ActiveIo, data: Slice) {

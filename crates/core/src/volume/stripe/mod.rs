@@ -28,6 +28,7 @@ pub use steps::{BufferRows, RequestRows, StripeBuffer, StripePlace, StripeStep};
 use super::keys::{RequestKey, StripeKey};
 use super::member_states::MemberStates;
 use super::range_locks::RangeLocks;
+use super::request::LiveRequests;
 use super::{Decider, Work};
 use crate::column_set::ColumnSet;
 use crate::geometry::{ChunkMap, FullStripe, LayoutKind};
@@ -64,6 +65,7 @@ pub(super) struct Stripes {
 /// The parts of a volume that its stripes use.
 pub(super) struct StripeContext<'a> {
     pub(super) map: &'a ChunkMap,
+    pub(super) requests: &'a LiveRequests,
     pub(super) states: &'a mut MemberStates,
     pub(super) decider: &'a mut Decider,
     pub(super) work: &'a mut VecDeque<Work>,
@@ -96,14 +98,16 @@ pub(super) enum StripeOwner {
 struct Client {
     key: RequestKey,
     id: RequestId,
+    /// First byte, on the volume.
+    begin: u64,
     stream: u64,
     background: bool,
 }
 
 impl Client {
     fn of(key: RequestKey, request: &Request) -> Client {
-        let Request { id, stream, background, .. } = *request;
-        Client { key, id, stream, background }
+        let Request { id, offset: begin, stream, background, .. } = *request;
+        Client { key, id, begin, stream, background }
     }
 }
 

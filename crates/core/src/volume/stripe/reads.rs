@@ -83,7 +83,7 @@ impl Stripes {
         now: Nanos,
         context: &mut StripeContext<'_>,
     ) -> (MemberIo, StripeOwner) {
-        let Client { key, id, stream, background } = read.client;
+        let Client { key, id, stream, background, .. } = read.client;
         let offset = read.range.start;
         let mapped = context.map.map(offset, read.range.end - offset);
         let place = mapped.mirrors[0];
@@ -120,8 +120,7 @@ impl Stripes {
     ) {
         let Err(error) = result else { return self.ended.push_back((key, Ok(()))) };
         let stripe = context.full_stripe(io.volume_offset);
-        let MemberIo { request: id, stream, background, .. } = *io;
-        let client = Client { key, id, stream, background };
+        let client = Client::of(key, &context.requests.get(key).request);
         let range = io.volume_offset..io.volume_offset + io.length;
         let extents: Vec<Extent> =
             strips(&stripe, &range).map(|place| Extent { client, place }).collect();

@@ -197,6 +197,7 @@ impl Stripes {
             let strip = u64::from(place.column) * operation.stripe.strip_bytes;
             (!within.is_empty()).then(|| RequestRows {
                 request: client.id,
+                request_offset: client.begin,
                 volume_offset: operation.stripe.volume_offset + strip + within.start,
                 place: BufferRows { column: place.column, rows: operation.local_rows(&within) },
             })

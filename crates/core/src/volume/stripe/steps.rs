@@ -23,6 +23,8 @@ pub struct BufferRows {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RequestRows {
     pub request: RequestId,
+    /// First byte of the request, on the volume.
+    pub request_offset: u64,
     /// First byte on the volume, which gives the part of the request's buffer.
     pub volume_offset: u64,
     /// The place in the buffer of the stripe, of the same length.

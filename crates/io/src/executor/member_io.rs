@@ -1,4 +1,5 @@
-//! Member I/O in flight: how it starts, and how it ends.
+//! Member I/O in flight: how it starts, for the volume or a request for a single member, and how it
+//! ends.
 //!
 //! An I/O of a real member has one part: the file operation, or the request to the other machine.
 //! An I/O of an emulated member has two: the model's, and the transfer of its data if that takes
@@ -6,48 +7,46 @@
 //! is due would make it late.
 
 use super::member_fault::FailedIo;
-use super::member_slot::MemberSlot;
-use super::request::{ActiveIoKey, IoPlace, IoRequestKey};
-use super::{Executor, IoRequest, MemberStats, Target};
+use super::request::{ActiveIoKey, IoPlace, RequestName};
+use super::zeroing::zeroing_step;
+use super::{Executor, IoRequest, MemberStats};
+use crate::Volume;
 use crate::driver::buffers::{BufferKey, Slice};
-use crate::driver::{Driver, EventOwner, Handle, Token};
+use crate::driver::{EventOwner, Handle, Token};
 use crate::member::Store;
 use crate::member::remote::RemoteRequest;
-use mirrorball_core::io::{IoError, IoId, Op, Purpose, RequestKind, VolumeError};
+use mirrorball_core::io::{
+    IoError, IoId, MemberIo, Op, Purpose, ReadRole, Request, RequestId, RequestKind, VolumeError,
+};
 use mirrorball_core::member::MemberIndex;
-use mirrorball_core::slab::{Slab, SlabKey};
+use mirrorball_core::slab::SlabKey;
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::model::DiskIo;
-
-const ZEROING_BYTES: usize = 1 << 20;
+use mirrorball_store::StoreVolume;
 
 /// The source of a member I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Origin {
     /// The volume, which calls it by this ID.
     Volume(IoId),
-    /// A request for a single member.
-    Direct,
+    /// A request for a single member, with this token.
+    Direct(Token),
 }
 
 /// A member I/O in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ActiveIo {
     pub(super) origin: Origin,
-    /// The request whose buffer it uses.
-    pub(super) request: IoRequestKey,
     pub(super) member: MemberIndex,
     pub(super) op: Op,
     pub(super) place: IoPlace,
     /// First byte, on the member.
     pub(super) offset: u64,
     pub(super) length: u64,
-    /// Offset of its data in the data of the request.
-    pub(super) within: usize,
+    /// The place of its data in the buffer of the request or of a full stripe.
+    data: Option<Slice>,
     /// A buffer of its own, for one of several reads of the same data.
     pub(super) own_buffer: Option<BufferKey>,
-    /// The buffer of a full stripe, in which its data are instead.
-    pub(super) stripe_buffer: Option<BufferKey>,
     pub(super) submitted_at: Nanos,
     /// When it ended by the model.
     pub(super) due: Option<Nanos>,
@@ -60,13 +59,52 @@ pub(super) struct ActiveIo {
 }
 
 impl ActiveIo {
+    /// An I/O that was not started.
+    fn new(
+        origin: Origin,
+        (member, place, op): (MemberIndex, IoPlace, Op),
+        (offset, length): (u64, u64),
+        data: Option<Slice>,
+        now: Nanos,
+    ) -> ActiveIo {
+        ActiveIo {
+            origin,
+            member,
+            op,
+            place,
+            offset,
+            length,
+            data,
+            own_buffer: None,
+            submitted_at: now,
+            due: None,
+            parts_left: 0,
+            attachment: 0,
+            zeroed: None,
+            result: Ok(()),
+        }
+    }
+
+    /// Returns true if it is of a request for a single member.
+    pub(super) fn is_direct(&self) -> bool {
+        matches!(self.origin, Origin::Direct(_))
+    }
+
+    /// The memory that it reads from or writes to.
+    fn memory(&self) -> Slice {
+        match self.own_buffer {
+            Some(buffer) => Slice::data(buffer, 0, self.length as usize),
+            None => self.data.expect("data has a buffer"),
+        }
+    }
+
     /// Description of an I/O that failed.
     pub(super) fn failed(&self) -> FailedIo {
         match self.zeroed {
             Some(done) => FailedIo {
                 op: Op::Write,
                 offset: self.offset + done,
-                length: zeroing_step(self, done),
+                length: zeroing_step(self.length, done),
             },
             None => FailedIo { op: self.op, offset: self.offset, length: self.length },
         }
@@ -78,22 +116,42 @@ impl ActiveIo {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LateData {
     pub(super) buffer: BufferKey,
-    pub(super) request: IoRequestKey,
-    /// Offset in the data of the request.
-    pub(super) within: usize,
-    pub(super) length: usize,
+    pub(super) request: RequestId,
+    /// Their place in the buffer of the request.
+    pub(super) to: Slice,
 }
 
 impl Executor {
+    /// Starts a request for the volume.
+    pub(super) fn submit_to_volume(&mut self, request: &IoRequest) {
+        let IoRequest { kind, offset, length, stream, buffer, .. } = *request;
+        if kind == RequestKind::Discard && !self.may_discard() {
+            return self.reply(request.token, Ok(()));
+        }
+        let volume = self.volume.as_mut().expect("there is a volume");
+        let background = matches!(
+            kind,
+            RequestKind::Rebuild(_)
+                | RequestKind::Resync
+                | RequestKind::Repair(_)
+                | RequestKind::Scrub
+        );
+        let (id, cpu) = (request.id(), request.cpu());
+        let request = Request { id, kind, offset, length, stream, cpu, background };
+        match buffer.filter(|_| kind == RequestKind::Write && volume.has_checksums()) {
+            Some(buffer) => {
+                let data = self.driver.bytes(Slice::data(buffer, 0, length as usize));
+                volume.submit_write(request, data);
+            }
+            None => volume.submit(request),
+        }
+    }
+
     /// Starts a request for a single member.
-    pub(super) fn submit_to_member(
-        &mut self,
-        key: IoRequestKey,
-        member: MemberIndex,
-        request: &IoRequest,
-    ) {
+    pub(super) fn submit_to_member(&mut self, member: MemberIndex, request: &IoRequest) {
+        let IoRequest { token, kind, offset, length, buffer, .. } = *request;
         let size_bytes = self.slots[member.get()].config.size_bytes;
-        let op = match request.kind {
+        let op = match kind {
             RequestKind::Read => Op::Read,
             RequestKind::Write => Op::Write,
             RequestKind::Flush => Op::Flush,
@@ -101,33 +159,94 @@ impl Executor {
             RequestKind::Scrub
             | RequestKind::Rebuild(_)
             | RequestKind::Resync
-            | RequestKind::Repair(_) => {
-                return self.end_request(key, Err(VolumeError::NotRebuilding));
-            }
+            | RequestKind::Repair(_) => return self.reply(token, Err(VolumeError::NotRebuilding)),
         };
-        if request.offset.checked_add(request.length).is_none_or(|end| end > size_bytes) {
-            return self.end_request(key, Err(VolumeError::OutOfRange));
+        if offset.checked_add(length).is_none_or(|end| end > size_bytes) {
+            return self.reply(token, Err(VolumeError::OutOfRange));
         }
         self.now = self.time();
         self.advance_models();
-        self.launch(ActiveIo {
-            origin: Origin::Direct,
-            request: key,
-            member,
-            op,
-            place: IoPlace::Member,
-            offset: request.offset,
-            length: request.length,
-            within: 0,
-            own_buffer: None,
-            stripe_buffer: None,
-            submitted_at: self.now,
-            due: None,
-            parts_left: 0,
-            attachment: 0,
-            zeroed: None,
-            result: Ok(()),
-        });
+        let data = buffer.map(|buffer| Slice::data(buffer, 0, length as usize));
+        let target = (member, IoPlace::Member, op);
+        let origin = Origin::Direct(token);
+        self.launch(ActiveIo::new(origin, target, (offset, length), data, self.now));
+    }
+
+    /// Starts a member I/O of the volume.
+    pub(super) fn launch_for_volume(&mut self, io: &MemberIo) {
+        let is_metadata = io.purpose == Purpose::Metadata;
+        let data = match (io.role, io.op) {
+            (ReadRole::Stripe, _) => Some(self.place_in_stripe(io)),
+            (_, Op::Read | Op::Write) if !is_metadata => Some(self.place_in_request(io)),
+            _ => None,
+        };
+        let is_one_of_many = match io.role {
+            ReadRole::First | ReadRole::Extra => true,
+            ReadRole::Only => matches!(io.purpose, Purpose::Scrub | Purpose::Repair),
+            ReadRole::Stripe => false,
+        };
+        let target = (io.member, self.place_of(io), io.op);
+        let range = (io.offset, io.length);
+        let mut active = ActiveIo::new(Origin::Volume(io.id), target, range, data, self.now);
+        active.own_buffer = match io.op {
+            Op::Read if is_metadata || is_one_of_many => {
+                Some(self.driver.acquire(io.length as usize))
+            }
+            Op::Write if is_metadata => Some(self.metadata_buffer(io)),
+            _ => None,
+        };
+        self.launch(active);
+    }
+
+    /// Where an I/O of the volume goes.
+    fn place_of(&self, io: &MemberIo) -> IoPlace {
+        let successor = self.slots[io.member.get()].successor.as_ref();
+        let is_written = io.op == Op::Write && io.purpose != Purpose::Metadata;
+        if !is_written || successor.is_none_or(|it| it.fault.is_some()) {
+            return IoPlace::Member;
+        }
+        let is_copy = self.wanted_by().request_of(io).kind == RequestKind::Rebuild(io.member);
+        match is_copy && io.purpose == Purpose::Rebuild {
+            true => IoPlace::Successor,
+            false => IoPlace::Both,
+        }
+    }
+
+    /// The place of the data of a member I/O in the buffer of its request.
+    fn place_in_request(&self, io: &MemberIo) -> Slice {
+        let volume = self.wanted_by();
+        let request = volume.request_of(io);
+        let begin = match request.kind {
+            // The offset of a rebuild request is an offset of the member.
+            RequestKind::Rebuild(member) => {
+                let extent = volume.map().map(io.volume_offset, io.length);
+                let target = extent.mirrors.iter().find(|mirror| mirror.member == member);
+                target.expect("a rebuild touches only what its member holds").offset
+            }
+            _ => io.volume_offset,
+        };
+        let buffer = RequestName::of(io.request).buffer.expect("data has a buffer");
+        Slice::data(buffer, (begin - request.offset) as usize, io.length as usize)
+    }
+
+    /// The place of the data of a member I/O in the buffer of its stripe.
+    fn place_in_stripe(&self, io: &MemberIo) -> Slice {
+        let place = self.wanted_by().stripe_place(io);
+        Slice::data(self.stripes.buffer(place), place.offset as usize, io.length as usize)
+    }
+
+    /// The volume of a member I/O.
+    fn wanted_by(&self) -> &Volume {
+        self.volume.as_ref().expect("the volume asked for it")
+    }
+
+    /// A buffer with the metadata that an I/O writes.
+    fn metadata_buffer(&mut self, io: &MemberIo) -> BufferKey {
+        let bytes = self.wanted_by().metadata_bytes(io);
+        let buffer = self.driver.acquire(bytes.len());
+        let slice = Slice::data(buffer, 0, bytes.len());
+        self.driver.bytes_mut(slice).copy_from_slice(&bytes);
+        buffer
     }
 
     /// Starts a member I/O.
@@ -137,7 +256,7 @@ impl Executor {
         slot.stats.in_flight += 1;
         self.active.get_mut(key).attachment = slot.attachment;
         if io.place != IoPlace::Member {
-            self.start_successor_part(key, &io, place(&self.requests, &io));
+            self.start_successor_part(key, &io, io.memory());
         }
         if io.place == IoPlace::Successor {
             return;
@@ -150,7 +269,7 @@ impl Executor {
             }
             Store::Remote(remote) => {
                 let moves = matches!(io.op, Op::Read | Op::Write);
-                let data = moves.then(|| place(&self.requests, &io));
+                let data = moves.then(|| io.memory());
                 let ActiveIo { op, offset, length, .. } = io;
                 let request = RemoteRequest { key: key.slot(), op, offset, length, data };
                 self.active.get_mut(key).parts_left += 1;
@@ -164,10 +283,9 @@ impl Executor {
             }
             Store::EmulatedFile(handle) => Some(*handle),
             Store::EmulatedMemory(memory) => {
-                let (requests, driver) = (&self.requests, &mut self.driver);
                 match io.op {
-                    Op::Read => memory.read(io.offset, driver.bytes_mut(place(requests, &io))),
-                    Op::Write => memory.write(io.offset, driver.bytes(place(requests, &io))),
+                    Op::Read => memory.read(io.offset, self.driver.bytes_mut(io.memory())),
+                    Op::Write => memory.write(io.offset, self.driver.bytes(io.memory())),
                     Op::Discard => memory.discard(io.offset, io.length),
                     Op::Flush => {}
                 }
@@ -175,7 +293,7 @@ impl Executor {
             }
             Store::EmulatedNothing => {
                 if io.op == Op::Read {
-                    self.driver.bytes_mut(place(&self.requests, &io)).fill(0);
+                    self.driver.bytes_mut(io.memory()).fill(0);
                 }
                 None
             }
@@ -224,7 +342,9 @@ impl Executor {
         match io.origin {
             Origin::Volume(id) => {
                 if io.op == Op::Read && io.result.is_ok() && self.has_checksums() {
-                    io.result = self.check_read(id, &io);
+                    let data = self.driver.bytes_of_part(io.memory());
+                    let volume = self.volume.as_mut().expect("the volume asked for it");
+                    io.result = volume.on_read(id, data);
                 }
                 let volume = self.volume.as_mut().expect("the volume asked for it");
                 let (member_io, outcome) = volume.complete(id, io.result, now);
@@ -243,69 +363,45 @@ impl Executor {
                         self.driver.release(buffer);
                     }
                     Some(buffer) if wanted && member_io.purpose == Purpose::Scrub => {
-                        self.keep_mirror(buffer, &io);
+                        self.keep_mirror(
+                            buffer,
+                            io.data.expect("a scrub has a buffer"),
+                            &member_io,
+                        );
                     }
                     // Other member I/Os of the request may still write to its buffer.
                     Some(buffer) if wanted => {
-                        let ActiveIo { request, within, length, .. } = io;
-                        let length = length as usize;
-                        self.late_data.push(LateData { buffer, request, within, length });
+                        let to = io.data.expect("a read has a buffer");
+                        self.late_data.push(LateData { buffer, request: member_io.request, to });
                     }
                     Some(buffer) => self.driver.release(buffer),
                 }
             }
-            Origin::Direct => {
+            Origin::Direct(token) => {
                 let error = match io.op {
                     Op::Read => VolumeError::Unreadable,
                     Op::Write | Op::Flush | Op::Discard => VolumeError::Unwritable,
                 };
-                self.end_request(io.request, io.result.map_err(|_| error));
+                self.reply(token, io.result.map_err(|_| error));
             }
         }
-    }
-
-    /// True if discarded ranges of a target read as zeroes. Becomes false when a discard ends that
-    /// did not zero its range. Panics if there is no such target.
-    pub fn discards_zero(&self, target: Target) -> bool {
-        match target {
-            Target::Volume => {
-                !self.has_parity() && self.slots.iter().all(MemberSlot::discards_zero)
-            }
-            Target::Member(member) => self.slots[member.get()].discards_zero(),
-        }
-    }
-
-    /// Writes zeroes where a member does not discard and others did, so that mirrors stay equal;
-    /// `done` bytes are written. Ends the I/O with its last bytes.
-    pub(super) fn zero_instead(&mut self, key: ActiveIoKey, done: u64) {
-        let io = self.active.get_mut(key);
-        if done >= io.length {
-            return self.end_part(key, Ok(()));
-        }
-        io.zeroed = Some(done);
-        let (length, offset, member) = (zeroing_step(io, done), io.offset + done, io.member);
-        let buffer = *io.own_buffer.get_or_insert_with(|| zeroes(&mut self.driver));
-        let Store::Real(handle) = self.slots[member.get()].store else {
-            return self.end_part(key, Err(IoError::Gone));
-        };
-        let token = Token::new(EventOwner::MemberFile, key.slot());
-        let zeroes = Slice::data(buffer, 0, length as usize);
-        self.driver.write(token, handle, offset, zeroes);
     }
 
     /// Copies the late data of a request into its buffer.
-    pub(super) fn copy_late_data(&mut self, key: IoRequestKey) {
-        let (driver, requests) = (&mut self.driver, &self.requests);
-        self.late_data.retain(|&LateData { buffer, request, within, length }| {
-            if request != key {
-                return true;
+    pub(super) fn copy_late_data(&mut self, ended: RequestId) {
+        let driver = &mut self.driver;
+        self.late_data.retain(|&LateData { buffer, request, to }| {
+            if request == ended {
+                driver.copy(Slice::data(buffer, 0, to.length), to);
+                driver.release(buffer);
             }
-            let target = requests.get(key).buffer.expect("a read has a buffer");
-            let from = Slice::data(buffer, 0, length);
-            driver.copy(from, Slice::data(target, within, length));
-            driver.release(buffer);
-            false
+            request != ended
         });
+    }
+
+    /// Returns true if the data of the volume have checksums.
+    pub(super) fn has_checksums(&self) -> bool {
+        self.volume.as_ref().is_some_and(Volume::has_checksums)
     }
 
     /// Ends the parts that ended outside of a turn, in their order.
@@ -320,38 +416,13 @@ impl Executor {
         self.active.get_mut(key).parts_left += 1;
         match io.op {
             Op::Read => {
-                self.driver.read(token, file, io.offset, place(&self.requests, io));
+                self.driver.read(token, file, io.offset, io.memory());
             }
             Op::Write => {
-                self.driver.write(token, file, io.offset, place(&self.requests, io));
+                self.driver.write(token, file, io.offset, io.memory());
             }
             Op::Flush => self.start_flush(key, io.member),
             Op::Discard => self.driver.discard(token, file, io.offset, io.length),
-        }
-    }
-}
-
-/// A buffer of zeroes for [`zeroing_step`].
-fn zeroes(driver: &mut Driver) -> BufferKey {
-    let buffer = driver.acquire(ZEROING_BYTES);
-    driver.bytes_mut(Slice::data(buffer, 0, ZEROING_BYTES)).fill(0);
-    buffer
-}
-
-/// Number of bytes to zero next after `done`, for a discard that its member does not support.
-pub(super) fn zeroing_step(io: &ActiveIo, done: u64) -> u64 {
-    (io.length - done).min(ZEROING_BYTES as u64)
-}
-
-/// The memory that a member I/O reads from or writes to.
-pub(super) fn place(requests: &Slab<IoRequestKey, IoRequest>, io: &ActiveIo) -> Slice {
-    let length = io.length as usize;
-    match (io.own_buffer, io.stripe_buffer) {
-        (Some(buffer), _) => Slice::data(buffer, 0, length),
-        (None, Some(buffer)) => Slice::data(buffer, io.within, length),
-        (None, None) => {
-            let buffer = requests.get(io.request).buffer.expect("data has a buffer");
-            Slice::data(buffer, io.within, length)
         }
     }
 }
