@@ -1,4 +1,4 @@
-//! One connection: received bytes that are not parsed yet, and replies to send.
+//! One connection: received bytes that are not parsed yet, requests in flight, and replies to send.
 //!
 //! Bytes are received into one buffer. It is small at first, so that thousands of idle connections
 //! use little memory. A client that fills it gets a large one, if the memory budget has one left,
@@ -6,10 +6,13 @@
 //! is received directly into the buffer of the request. Replies are queued and sent in batches.
 
 use super::memory_budget::{Held, MemoryBudget, Reservation};
+use crate::block_status::StatusExtent;
 use crate::driver::buffers::{BufferKey, HEAD_BYTES, Slice};
 use crate::driver::{Driver, Handle, PeerPlace, SLICES_MAX, Token};
+use crate::executor::Target;
+use crate::export::chunked_ops::{discard_step, zero_step};
 use mirrorball_core::units::Nanos;
-use mirrorball_nbd::server::ServerConnection;
+use mirrorball_nbd::server::{Action, ExportRequest, ServerConnection};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -29,6 +32,13 @@ const SMALL_RECEIVES_MAX: u8 = 16;
 
 /// Time without progress after which a client that keeps memory from others is disconnected.
 pub(super) const STALL_TIMEOUT: Nanos = Nanos::from_secs(10);
+
+/// The memory of a reply without data: the smallest buffer.
+pub(super) const REPLY_BYTES: usize = 4096;
+/// The memory of the longest reply to a block status request.
+const STATUS_BYTES: usize = 16 << 10;
+/// Limit of write-zeroes and discards that need no turn.
+const SHORT_BYTES_MAX: u32 = 64 << 10;
 
 mirrorball_core::slab_key! {
     /// Names a connection; its slot is in the tokens of its driver operations.
@@ -413,5 +423,64 @@ impl Input {
         if self.bytes_max == LARGE_BYTES {
             memory.release_input();
         }
+    }
+}
+
+/// A client's request in flight. Most need one I/O request. Write-zeroes and discard requests are
+/// split, and FUA requests are followed by a flush.
+pub(super) struct ServedRequest {
+    pub(super) connection: ConnectionKey,
+    pub(super) request: ExportRequest,
+    pub(super) export: usize,
+    /// The data of a read or write.
+    pub(super) buffer: Option<BufferKey>,
+    pub(super) reservation: Reservation,
+    pub(super) done: u64,
+    /// True if only the flush is left.
+    pub(super) flushing: bool,
+}
+
+/// The extents of files that a worker found for a request.
+pub(super) struct FoundExtents {
+    pub(super) request: ClientRequestKey,
+    pub(super) extents: Vec<StatusExtent>,
+}
+
+pub(super) fn memory_bytes(request: &ExportRequest) -> usize {
+    match request.action {
+        Action::Read | Action::Write => (request.length as usize).max(REPLY_BYTES),
+        Action::BlockStatus => STATUS_BYTES,
+        Action::Flush | Action::Trim | Action::WriteZeroes => REPLY_BYTES,
+    }
+}
+
+impl ServedRequest {
+    /// True if it is carried out in steps, in turn with those of other clients.
+    pub(super) fn is_long(&self) -> bool {
+        matches!(self.request.action, Action::WriteZeroes | Action::Trim)
+            && self.request.length > SHORT_BYTES_MAX
+    }
+
+    /// Number of bytes of the next I/O request.
+    pub(super) fn step(&self, target: Target) -> u64 {
+        let left = u64::from(self.request.length) - self.done;
+        match self.request.action {
+            Action::WriteZeroes => zero_step(left),
+            Action::Trim => discard_step(target, left),
+            _ => left,
+        }
+    }
+
+    /// Records that an I/O request succeeded; returns true if another must follow.
+    pub(super) fn advance(&mut self, target: Target) -> bool {
+        if self.flushing {
+            return false;
+        }
+        self.done += self.step(target);
+        if self.done < u64::from(self.request.length) {
+            return true;
+        }
+        self.flushing = self.request.is_durable;
+        self.flushing
     }
 }

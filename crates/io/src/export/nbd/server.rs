@@ -1,4 +1,4 @@
-//! The server: listeners, connections, and their messages.
+//! The server: messages and requests of its clients, and their replies.
 //!
 //! It runs in the executor's thread. All replies of one pass of the service loop are sent together.
 //!
@@ -6,27 +6,29 @@
 //! in flight, all together have a memory budget (`memory_budget.rs`), and a protocol error closes
 //! only the connection it arrived on. An idle client costs a descriptor and 16 KiB.
 //!
-//! The methods of [`Server`] are in three files: connections here, requests in `requests.rs`, and
-//! clients that wait in `waiting.rs`. The others use this one, and it uses none of them.
+//! The methods of [`Server`] for messages and requests are here. Those by which connections begin
+//! and end are in `lifecycle.rs`, those for clients that wait in `waiting.rs`, and those of block
+//! status in `block_status.rs`. The others use this file, and it uses none of them.
 
 use super::acceptor::AcceptedConnections;
 use super::connection::{
-    ClientRequestKey, Connection, ConnectionKey, Expecting, Hangup, LARGE_BYTES, Phase,
+    ClientRequestKey, Connection, ConnectionKey, Expecting, FoundExtents, Hangup, LARGE_BYTES,
+    Phase, REPLY_BYTES, ServedRequest, memory_bytes,
 };
 pub use super::memory_budget::MemoryMax;
 use super::memory_budget::{MemoryBudget, Reservation};
-use super::served_request::{FoundExtents, REPLY_BYTES, ServedRequest, memory_bytes};
 use crate::accept_backoff::AcceptBackoff;
 use crate::blocking_worker::BlockingWorker;
-use crate::driver::buffers::BufferKey;
-use crate::driver::{Event, EventOwner, Handle, Output, PeerPlace, Token};
-use crate::executor::Executor;
+use crate::driver::buffers::{BufferKey, Slice};
+use crate::driver::{Event, EventOwner, Handle, Output, Token};
+use crate::executor::{Executor, IoReply, IoRequest};
 use crate::export::Export;
 use crate::export::chunked_ops::zeroes;
+use mirrorball_core::io::{RequestKind, VolumeError};
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
-use mirrorball_nbd::handshake::greeting;
-use mirrorball_nbd::server::Received;
+use mirrorball_nbd::server::{Action, ExportRequest, Received, ReplyHead};
+use mirrorball_nbd::wire::WireError;
 use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
@@ -43,10 +45,10 @@ pub struct ConnectionsMax(pub usize);
 /// An NBD server; see the module documentation.
 pub struct Server {
     pub(super) exports: Vec<Export>,
-    listeners: Vec<Listener>,
-    external_connections: Option<ExternalConnections>,
+    pub(super) listeners: Vec<Listener>,
+    pub(super) external_connections: Option<ExternalConnections>,
     pub(super) connections: Slab<ConnectionKey, Connection>,
-    connections_max: usize,
+    pub(super) connections_max: usize,
     pub(super) memory: MemoryBudget,
     pub(super) waiting: WaitingClients,
     pub(super) requests: Slab<ClientRequestKey, ServedRequest>,
@@ -56,19 +58,19 @@ pub struct Server {
     /// Connections with replies to send, where no send is in flight.
     pub(super) dirty: Vec<ConnectionKey>,
     /// Connections to remove at the end of this pass.
-    over: Vec<ConnectionKey>,
-    next_stream: u64,
+    pub(super) over: Vec<ConnectionKey>,
+    pub(super) next_stream: u64,
     /// Number of events of clients so far.
     events: u64,
     /// Delays the next `accept()` after a failed one.
-    backoff: AcceptBackoff,
-    stopping: bool,
+    pub(super) backoff: AcceptBackoff,
+    pub(super) stopping: bool,
 }
 
 /// The queue of connections that another thread accepted: those of the TLS acceptor.
-struct ExternalConnections {
-    receiver: Receiver<(UnixStream, IpAddr)>,
-    waker: Handle,
+pub(super) struct ExternalConnections {
+    pub(super) receiver: Receiver<(UnixStream, IpAddr)>,
+    pub(super) waker: Handle,
 }
 
 /// The queues of a server's clients.
@@ -87,10 +89,10 @@ pub(super) struct WaitingClients {
     pub(super) handshakes: VecDeque<(Nanos, ConnectionKey, u64)>,
 }
 
-struct Listener {
-    socket: Handle,
+pub(super) struct Listener {
+    pub(super) socket: Handle,
     /// True while an `accept()` is in flight.
-    accepting: bool,
+    pub(super) accepting: bool,
 }
 
 impl Server {
@@ -240,81 +242,9 @@ impl Server {
         [handshakes, stalled, listeners].into_iter().flatten().min()
     }
 
-    fn listen_again(&mut self, executor: &mut Executor) -> Option<Nanos> {
-        if !self.backoff.is_running() {
-            return None;
-        }
-        let now = executor.driver.now();
-        if self.backoff.take_expired(now) {
-            self.accept(executor);
-        }
-        self.backoff.remaining(now)
-    }
-
-    /// Accepts no more connections and requests; those in flight are finished and answered.
-    pub fn stop(&mut self, executor: &mut Executor) {
-        self.stopping = true;
-        for listener in &self.listeners {
-            executor.driver.close(listener.socket);
-        }
-        if let Some(external) = &self.external_connections {
-            executor.driver.close(external.waker);
-        }
-        let keys: Vec<ConnectionKey> = self.connections.iter().map(|(key, _)| key).collect();
-        for key in keys {
-            let connection = self.connections.get(key);
-            match connection.phase {
-                Phase::Open if connection.is_negotiating() => self.close(key, executor),
-                Phase::Open => self.drain(key, executor),
-                Phase::Draining | Phase::Closed => {}
-            }
-        }
-    }
-
     /// True when the last connection is closed.
     pub fn is_over(&self) -> bool {
         self.connections.is_empty()
-    }
-
-    fn accept(&mut self, executor: &mut Executor) {
-        for (key, listener) in (0..).zip(&mut self.listeners) {
-            if !listener.accepting && !self.stopping {
-                listener.accepting = true;
-                executor.driver.accept(Token::new(EventOwner::NbdAccept, key), listener.socket);
-            }
-        }
-    }
-
-    /// Serves the connections that another thread accepted since the last call.
-    fn on_external_connections(&mut self, executor: &mut Executor) {
-        while let Some(external) = &self.external_connections
-            && let Ok((socket, address)) = external.receiver.try_recv()
-        {
-            // Without a free descriptor the connection is closed, as at a listener.
-            if let Ok(socket) = executor.driver.adopt(socket.into()) {
-                self.on_connection(socket, PeerPlace::machine(address), executor);
-            }
-        }
-    }
-
-    pub(super) fn on_connection(
-        &mut self,
-        socket: Handle,
-        place: PeerPlace,
-        executor: &mut Executor,
-    ) {
-        let is_full = self.connections.len() >= self.connections_max;
-        if self.stopping || is_full && !self.make_room(place, executor) {
-            return executor.driver.close(socket);
-        }
-        let driver = &mut executor.driver;
-        let mut connection = Connection::new(socket, self.next_stream, place, driver);
-        self.next_stream += 1;
-        connection.queue_copy(&greeting(), Reservation::NONE, driver);
-        let now = driver.now();
-        let key = self.connections.insert(connection);
-        self.start_handshake(key, now);
-        self.go_on(key, executor);
     }
 
     fn on_received(&mut self, key: ConnectionKey, bytes: usize, executor: &mut Executor) {
@@ -435,56 +365,124 @@ impl Server {
         }
     }
 
-    /// Accepts no more requests on a connection, and closes it after the last reply.
-    fn drain(&mut self, key: ConnectionKey, executor: &mut Executor) {
-        let connection = self.connections.get_mut(key);
-        connection.phase = Phase::Draining;
-        self.leave_queues(key);
-        // A write whose data are incomplete is not carried out.
-        self.drop_unfinished(key, executor);
-        let connection = self.connections.get_mut(key);
-        if connection.is_answered() {
-            return self.close(key, executor);
+    /// Keeps a request, and submits it once its data are there.
+    fn begin(
+        &mut self,
+        key: ConnectionKey,
+        request: ExportRequest,
+        export: usize,
+        reservation: Reservation,
+        executor: &mut Executor,
+    ) {
+        if request.action == Action::BlockStatus {
+            return self.begin_status(key, request, export, reservation, executor);
         }
-        let token = Token::new(EventOwner::NbdHangup, key.slot());
-        connection.watch_hangup(token, &mut executor.driver);
+        let connection = self.connections.get_mut(key);
+        let driver = &mut executor.driver;
+        let length = request.length as usize;
+        let buffer = request.has_data().then(|| driver.acquire(length));
+        connection.in_flight += 1;
+        let (done, flushing) = (0, false);
+        let served =
+            ServedRequest { connection: key, request, export, buffer, reservation, done, flushing };
+        let is_long = served.is_long();
+        let pending = self.requests.insert(served);
+        if let (Action::Write, Some(buffer)) = (request.action, buffer) {
+            let here = connection.input.unread_bytes().min(length);
+            let data = Slice::data(buffer, 0, length);
+            connection.input.take_into(Slice { length: here, ..data }, driver);
+            if here < length {
+                let slice = data.after(here);
+                connection.expecting = Expecting::Data { request: pending, slice };
+                return;
+            }
+        }
+        match is_long {
+            true => self.begin_long(pending, executor),
+            false => self.submit(pending, executor),
+        }
     }
 
-    /// Closes a connection: nothing more is sent, and its requests in flight get no reply.
-    pub(super) fn close(&mut self, key: ConnectionKey, executor: &mut Executor) {
-        let connection = self.connections.get_mut(key);
-        if !connection.is_closed() {
-            connection.phase = Phase::Closed;
-            executor.driver.close(connection.socket);
-            connection.drop_queue(&mut executor.driver, &mut self.memory);
-            self.leave_queues(key);
-            self.drop_long(key);
-        }
-        self.drop_unfinished(key, executor);
-        self.remove_if_closed(key);
+    /// Submits the next I/O request of a request to the executor.
+    pub(super) fn submit(&mut self, key: ClientRequestKey, executor: &mut Executor) {
+        let served = self.requests.get(key);
+        let target = self.exports[served.export].target;
+        let offset = served.request.offset + served.done;
+        let next = (offset, served.step(target), served.buffer);
+        let (kind, (offset, length, buffer)) = match served.request.action {
+            _ if served.flushing => (RequestKind::Flush, (0, 0, None)),
+            Action::Read => (RequestKind::Read, next),
+            Action::Write => (RequestKind::Write, next),
+            Action::Trim => (RequestKind::Discard, next),
+            Action::Flush => (RequestKind::Flush, (0, 0, None)),
+            Action::WriteZeroes => (RequestKind::Write, (next.0, next.1, Some(self.zeroes))),
+            Action::BlockStatus => unreachable!("block status is not an I/O request"),
+        };
+        executor.submit(IoRequest {
+            token: Token::new(EventOwner::NbdRequest, key.slot()),
+            target,
+            kind,
+            offset,
+            length,
+            buffer,
+            stream: self.connections.get(served.connection).stream,
+        });
     }
 
-    /// Drops a write whose data are incomplete.
-    fn drop_unfinished(&mut self, key: ConnectionKey, executor: &mut Executor) {
-        let connection = self.connections.get_mut(key);
-        let Expecting::Data { request, .. } = connection.expecting else { return };
-        if connection.receiving {
-            // The kernel may still write to its buffer; this is called again when that ends.
+    /// Handles the end of an I/O request of the server.
+    pub fn on_reply(&mut self, ended: IoReply, executor: &mut Executor) {
+        let key = ClientRequestKey::from_slot(ended.token.key());
+        let served = self.requests.get_mut(key);
+        let mut has_more =
+            ended.result.is_ok() && served.advance(self.exports[served.export].target);
+        if served.is_long() {
+            // The request of a client that has left ends after its step.
+            has_more &= !self.connections.get(served.connection).is_closed();
+            self.end_step(key, has_more, executor);
+        } else if has_more {
+            self.submit(key, executor);
+        }
+        if has_more {
             return;
         }
-        connection.expecting = Expecting::Header;
-        let served = self.requests.remove(request);
-        let served = served.expect("a write that waits for data is in flight");
-        connection.in_flight -= 1;
-        executor.driver.release(served.buffer.expect("a write has a buffer"));
-        self.memory.release(&mut connection.held, served.reservation);
+        let result = ended.result.map_err(|error| match error {
+            VolumeError::OutOfRange => WireError::Invalid,
+            VolumeError::ReadOnly => WireError::NotPermitted,
+            VolumeError::Unwritable if executor.has_no_space() => WireError::NoSpace,
+            _ => WireError::Io,
+        });
+        let head = ReplyHead::new(&self.requests.get(key).request, result);
+        self.end_request(key, head.bytes(), head.data_bytes(), executor);
     }
 
-    /// Marks a closed connection for removal at the end of this pass. It is not removed at once,
-    /// because callers still use it.
-    pub(super) fn remove_if_closed(&mut self, key: ConnectionKey) {
-        if self.connections.get(key).is_over() && !self.over.contains(&key) {
-            self.over.push(key);
+    /// Replies to a request, and removes it.
+    pub(super) fn end_request(
+        &mut self,
+        key: ClientRequestKey,
+        head: &[u8],
+        data_bytes: usize,
+        executor: &mut Executor,
+    ) {
+        let served = self.requests.remove(key).expect("a request ends once");
+        let ServedRequest { connection: key, buffer, reservation, .. } = served;
+        let connection = self.connections.get_mut(key);
+        let was_full = connection.is_full();
+        connection.in_flight -= 1;
+        let driver = &mut executor.driver;
+        if connection.is_closed() {
+            if let Some(buffer) = buffer {
+                driver.release(buffer);
+            }
+            self.memory.release(&mut connection.held, reservation);
+            return self.remove_if_closed(key);
+        }
+        let data = buffer.map(|buffer| (buffer, data_bytes));
+        connection.queue_reply(head, data, reservation, driver);
+        if connection.can_send() {
+            self.dirty.push(key);
+        }
+        if was_full {
+            self.go_on(key, executor);
         }
     }
 }

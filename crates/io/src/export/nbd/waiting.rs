@@ -1,4 +1,4 @@
-//! Clients that wait for memory or a turn, and connections that are closed for others.
+//! Clients that wait for memory or a turn.
 //!
 //! **Memory.** A client without memory for its next request waits; the server reads no more of its
 //! requests. There is a queue for each pool of the budget. The first client of the queue for large
@@ -13,21 +13,13 @@
 //! steps ([`crate::export::chunked_ops`]) are started a few at a time, over all clients together,
 //! and the clients take turns, so that the others do not wait long at the disks. The requests of a
 //! client that has left are dropped.
-//!
-//! **Connections.** A handshake has [`HANDSHAKE_TIMEOUT`]. At the limit of connections, the oldest
-//! one in its handshake is closed for a new one. If there is none, the place with the most
-//! connections loses the one that was idle for longest: a machine, or a process of this machine,
-//! cannot lock others out. If every place has one connection, a new one is refused.
 
 use super::connection::{ClientRequestKey, ConnectionKey};
 use super::memory_budget::{Reservation, Turn};
 use super::server::Server;
-use crate::driver::PeerPlace;
 use crate::executor::Executor;
 use mirrorball_core::units::Nanos;
-use std::collections::BTreeMap;
 
-pub(super) const HANDSHAKE_TIMEOUT: Nanos = Nanos::from_secs(10);
 /// Interval at which progress is checked while a client waits.
 const CHECK_INTERVAL: Nanos = Nanos::from_secs(1);
 /// Number of clients with small requests that are tried in one pass of the service loop.
@@ -165,47 +157,5 @@ impl Server {
             self.waiting.steps += 1;
             self.submit(key, executor);
         }
-    }
-
-    pub(super) fn start_handshake(&mut self, key: ConnectionKey, now: Nanos) {
-        let stream = self.connections.get(key).stream;
-        self.waiting.handshakes.push_back((now + HANDSHAKE_TIMEOUT, key, stream));
-    }
-
-    /// Closes connections whose handshake takes too long; returns how long until the next one does.
-    pub(super) fn check_handshakes(&mut self, executor: &mut Executor) -> Option<Nanos> {
-        while let Some(&(at, key, stream)) = self.waiting.handshakes.front() {
-            let connection = self.connections.find(key);
-            if connection.is_some_and(|it| it.stream == stream && it.is_negotiating()) {
-                let now = executor.driver.now();
-                if now < at {
-                    return Some(at - now);
-                }
-                self.close(key, executor);
-            }
-            self.waiting.handshakes.pop_front();
-        }
-        None
-    }
-
-    /// Closes a connection at the limit, for one from `place`; returns false if none can be.
-    pub(super) fn make_room(&mut self, place: PeerPlace, executor: &mut Executor) -> bool {
-        let open = || self.connections.iter().filter(|(_, connection)| !connection.is_closed());
-        let negotiating = open().filter(|(_, connection)| connection.is_negotiating());
-        let victim = negotiating.min_by_key(|(_, connection)| connection.stream);
-        let victim = victim.or_else(|| {
-            let mut counts = BTreeMap::from([(place, 1)]);
-            for (_, connection) in open() {
-                *counts.entry(connection.place).or_insert(0) += 1;
-            }
-            let (largest, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
-            let idle = open().filter(|(_, it)| it.place == largest && it.is_idle());
-            idle.min_by_key(|(_, connection)| connection.active_at).filter(|_| count > 1)
-        });
-        let victim = victim.map(|(key, _)| key);
-        if let Some(key) = victim {
-            self.close(key, executor);
-        }
-        victim.is_some()
     }
 }

@@ -1,8 +1,8 @@
 //! Limits over all clients, in a simulated world: memory, turns of long requests, idle connections.
 
 use super::super::connection::STALL_TIMEOUT;
+use super::super::lifecycle::HANDSHAKE_TIMEOUT;
 use super::super::memory_budget::MemoryMax;
-use super::super::waiting::HANDSHAKE_TIMEOUT;
 use crate::clock::{Clock, Speed};
 use crate::driver::Driver;
 use crate::driver::sim::{ObjectId, SimOptions, SimulatedWorld};
