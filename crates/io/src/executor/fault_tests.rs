@@ -1,13 +1,19 @@
 //! Volumes in a simulated world whose members do what they should not.
 
 use super::*;
+use crate::assemble::{self, CreateOptions, LabelledOptions};
 use crate::clock::Speed;
+use crate::device_address::DeviceAddress;
+use crate::driver::Platform;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
+use crate::kept_policy::KeptPolicy;
+use crate::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
 use mirrorball_core::geometry::{ChunkMap, Profile};
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::member::{MemberState, Members};
-use mirrorball_core::policies::Spec;
+use mirrorball_core::policies::{Registry, Spec};
+use mirrorball_disk::array_file::ArrayFile;
 
 const MEMBER_BYTES: u64 = 16 << 20;
 const LENGTH: usize = 4 << 20;
@@ -87,38 +93,64 @@ fn source(world: &SimulatedWorld, file: ObjectId) -> Source {
     Source::Real(file)
 }
 
-#[test]
-fn mirrors_stay_equal_if_one_refuses_discards() {
-    let mut place = Place::new();
-    place.world.set_fault(place.files[1], FileFault::RefusesDiscards);
-    assert_eq!(place.run(RequestKind::Write), Ok(()));
-    assert_eq!(place.contents(), [vec![7; LENGTH], vec![7; LENGTH]]);
-    assert_eq!(place.run(RequestKind::Discard), Ok(()));
-    assert!(place.contents() == [vec![0; LENGTH], vec![0; LENGTH]], "zeroes in place of a hole");
-    assert_eq!(place.run(RequestKind::Write), Ok(()));
-    assert_eq!(place.run(RequestKind::Discard), Ok(()));
-    let [first, second] = place.contents();
-    assert!(first == second && first == [7; LENGTH], "a discard is a hint: no mirror takes it");
-    assert_eq!(place.states(), [MemberState::InSync; 2]);
-    assert_eq!(place.executor.driver.buffers_held(), 1);
+/// The executor of a volume with labels on two files of this world.
+fn labelled(world: &SimulatedWorld) -> Executor {
+    let options = OpenOptions {
+        access: MemberAccess::ReadWrite,
+        caching: Caching::Direct,
+        occupied: Occupied::Refuse,
+        report_wait: |_| {},
+    };
+    let platform = Platform::Simulated(world.clone());
+    let text = "profile = 'raid1'\n[[member]]\npath = '/a'\n[[member]]\npath = '/b'\n";
+    let created = assemble::create(&CreateOptions {
+        array: &ArrayFile::parse(text, "volume.toml").unwrap().spec,
+        name: "volume".to_owned(),
+        policy: KeptPolicy { policy: "first".to_owned(), program: None },
+        checksums: false,
+        options,
+        platform: platform.clone(),
+    });
+    assert!(created.is_ok());
+    let serving = LabelledOptions {
+        devices: ["/a", "/b"].map(|path| DeviceAddress::parse(path).unwrap()).to_vec(),
+        is_scan: false,
+        volume: None,
+        discarded: Vec::new(),
+        lost: Vec::new(),
+        degraded: false,
+        options,
+        peer_timeout: Nanos::from_secs(5),
+        policy: None,
+        registry: Registry::default(),
+        platform,
+    };
+    assemble::serve_labelled(serving).ok().unwrap().executor
 }
 
 #[test]
-fn zeroes_that_cannot_be_written_are_a_failed_write_and_no_discard() {
-    let mut place = Place::new();
+fn mirrors_of_which_one_refuses_a_discard_are_to_be_resynchronised() {
+    let world = SimulatedWorld::new(SimOptions::default());
+    let files = [0; 2].map(|_| world.add_file(MEMBER_BYTES));
+    world.set_path("/a".as_ref(), files[0]);
+    world.set_path("/b".as_ref(), files[1]);
+    let mut executor = labelled(&world);
+    let buffer = executor.driver.acquire(LENGTH);
+    executor.driver.bytes_mut(Slice::data(buffer, 0, LENGTH)).fill(7);
+    let mut place = Place { world, files, executor, buffer };
+    assert_eq!(place.run(RequestKind::Write), Ok(()));
+    let unsynced_bytes = |place: &Place| place.executor.records().unwrap().unsynced_bytes();
+    let before = unsynced_bytes(&place);
     place.world.set_fault(place.files[1], FileFault::RefusesDiscards);
-    place.start(RequestKind::Discard);
-    let mut done = Vec::new();
-    while place.executor.discards_zero(Target::Volume) {
-        place.executor.turn();
-        place.executor.wait(Some(Duration::from_millis(1)), &mut done).unwrap();
-        done.drain(..).for_each(|done| place.executor.on_event(&done));
-    }
-    place.world.set_fault(place.files[1], FileFault::Fails(Errno::NODEV));
-    assert_eq!(place.settle().len(), 1);
-    assert_eq!(place.states(), [MemberState::InSync, MemberState::Failed]);
-    let fault = place.executor.fault(MemberIndex(1)).unwrap().to_string();
-    assert!(fault.starts_with("write of 1048576 bytes at byte "), "{fault}");
+    assert_eq!(place.run(RequestKind::Discard), Ok(()));
+    assert!(unsynced_bytes(&place) > before, "one mirror has a hole");
+    let contents = place.contents();
+    assert_ne!(contents[0], contents[1]);
+    assert!(!place.executor.discards_zero(Target::Volume));
+    assert_eq!(place.run(RequestKind::Discard), Ok(()));
+    assert_eq!(place.contents(), contents, "no mirror takes a further one");
+    assert_eq!(place.states(), [MemberState::InSync; 2]);
+    assert_eq!(place.executor.driver.buffers_held(), 1);
 }
 
 /// The last member that is left stays, and the request fails.

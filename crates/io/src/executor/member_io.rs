@@ -7,9 +7,9 @@
 //! is due would make it late.
 
 use super::member_fault::FailedIo;
+use super::member_slot::MemberSlot;
 use super::request::{ActiveIoKey, IoPlace, RequestName};
-use super::zeroing::zeroing_step;
-use super::{Executor, IoRequest, MemberStats};
+use super::{Executor, IoRequest, MemberStats, Target};
 use crate::Volume;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::{EventOwner, Handle, Token};
@@ -53,8 +53,6 @@ pub(super) struct ActiveIo {
     pub(super) parts_left: u8,
     /// The attachment of the member when it was started.
     pub(super) attachment: u32,
-    /// Number of bytes written with zeroes, for a discard that its member does not support.
-    pub(super) zeroed: Option<u64>,
     pub(super) result: Result<(), IoError>,
 }
 
@@ -80,7 +78,6 @@ impl ActiveIo {
             due: None,
             parts_left: 0,
             attachment: 0,
-            zeroed: None,
             result: Ok(()),
         }
     }
@@ -100,14 +97,7 @@ impl ActiveIo {
 
     /// Description of an I/O that failed.
     pub(super) fn failed(&self) -> FailedIo {
-        match self.zeroed {
-            Some(done) => FailedIo {
-                op: Op::Write,
-                offset: self.offset + done,
-                length: zeroing_step(self.length, done),
-            },
-            None => FailedIo { op: self.op, offset: self.offset, length: self.length },
-        }
+        FailedIo { op: self.op, offset: self.offset, length: self.length }
     }
 }
 
@@ -384,6 +374,40 @@ impl Executor {
                 };
                 self.reply(token, io.result.map_err(|_| error));
             }
+        }
+    }
+
+    /// True if discarded ranges of a target read as zeroes. Becomes false when a discard ends that
+    /// did not zero its range. Panics if there is no such target.
+    pub fn discards_zero(&self, target: Target) -> bool {
+        match target {
+            Target::Volume => {
+                !self.has_parity() && self.slots.iter().all(MemberSlot::discards_zero)
+            }
+            Target::Member(member) => self.slots[member.get()].discards_zero(),
+        }
+    }
+
+    /// Returns true if a discard leaves the mirrors of the volume equal.
+    pub(super) fn may_discard(&self) -> bool {
+        let copies = self.volume.as_ref().map_or(1, |volume| volume.map().copies());
+        copies == 1 || self.discards_zero(Target::Volume)
+    }
+
+    /// Returns true if the volume keeps parity, so that it discards nothing.
+    fn has_parity(&self) -> bool {
+        self.volume.as_ref().is_some_and(|volume| volume.map().parities() > 0)
+    }
+
+    /// Handles that the file or device of a member supports no discards. A discard is a hint; but
+    /// other members may have discarded the range, so the mirrors may differ there.
+    pub(super) fn on_refused_discard(&mut self, io: &ActiveIo) {
+        self.slots[io.member.get()].discards = false;
+        if let Some(volume) = self.volume.as_mut().filter(|_| !io.is_direct())
+            && let Some(held) = volume.map().locate(io.member, io.offset)
+        {
+            let range = held.volume_offset..held.volume_offset + io.length;
+            volume.change_gate(|store, _| store.add_unsynced(range));
         }
     }
 

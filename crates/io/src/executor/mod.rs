@@ -33,7 +33,6 @@ mod stripe_buffers;
 mod successor;
 #[cfg(test)]
 mod tests;
-mod zeroing;
 
 use crate::Volume;
 use crate::clock::Clock;
@@ -62,7 +61,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 use stripe_buffers::StripeBuffers;
-use zeroing::zeroing_step;
 
 /// Statistics of a member since its executor started.
 #[derive(Clone, Debug, Default)]
@@ -312,34 +310,17 @@ impl Executor {
         }
         let key = ActiveIoKey::from_slot(done.token.key());
         let io = *self.active.get(key);
-        let result = match (done.result, io.zeroed) {
-            // A discard is a hint, and this filesystem or device does not support it.
-            (Err(Errno::OPNOTSUPP), None) if io.op == Op::Discard => {
-                self.slots[io.member.get()].discards = false;
-                match io.origin {
-                    Origin::Volume(_) => return self.zero_instead(key, 0),
-                    Origin::Direct(_) => Ok(()),
-                }
+        let result = match done.result {
+            Err(Errno::OPNOTSUPP) if io.op == Op::Discard => {
+                self.on_refused_discard(&io);
+                Ok(())
             }
-            (Err(errno), zeroed) => {
-                if zeroed.is_some() {
-                    // Other members discarded it, so the mirrors differ.
-                    self.mark_unsynced(io.member, io.offset, io.length);
-                }
-                Err(io_error(errno))
-            }
-            (Ok(Output::Bytes(bytes)), Some(zeroed)) => {
-                let whole = zeroing_step(io.length, zeroed);
-                match bytes as u64 == whole {
-                    true => return self.zero_instead(key, zeroed + whole),
-                    false => Err(IoError::Gone),
-                }
-            }
+            Err(errno) => Err(io_error(errno)),
             // The file or device ends before.
-            (Ok(Output::Bytes(bytes)), None) if moves(io.op) && (bytes as u64) < io.length => {
+            Ok(Output::Bytes(bytes)) if moves(io.op) && (bytes as u64) < io.length => {
                 Err(IoError::Gone)
             }
-            (Ok(_), _) => Ok(()),
+            Ok(_) => Ok(()),
         };
         // Of storage that was replaced meanwhile, an error says nothing of the member.
         if result.is_err() && io.attachment == self.slots[io.member.get()].attachment {
