@@ -1,8 +1,11 @@
 //! Requests to a volume, the member I/O that they take, and the outcomes of both.
 
-use crate::member_index::MemberIndex;
 use crate::units::Nanos;
 use std::fmt;
+
+/// Number of a member within its array, counted from zero. Users see its `devid` instead.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct MemberIndex(pub u16);
 
 /// Names a request; chosen by the executor and returned with the reply.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -157,6 +160,13 @@ pub enum VolumeError {
     /// The member named by a rebuild is not being rebuilt.
     NotRebuilding,
     ReadOnly,
+}
+
+impl MemberIndex {
+    #[inline]
+    pub const fn get(self) -> usize {
+        self.0 as usize
+    }
 }
 
 impl fmt::Display for VolumeError {

@@ -12,7 +12,6 @@ pub mod histogram;
 pub mod io;
 
 pub mod member;
-mod member_index;
 pub mod policies;
 pub mod policy;
 pub mod rng;

@@ -3,7 +3,7 @@
 //! Only the volume writes here; policies read. Counters run from the start of the volume and are
 //! never reset, so a policy that needs a window keeps a snapshot and subtracts.
 
-pub use crate::member_index::MemberIndex;
+pub use crate::io::MemberIndex;
 
 use crate::io::{IoError, MemberIo, Op, Outcome};
 use crate::units::Nanos;

@@ -2,7 +2,7 @@
 
 use super::Volume;
 use super::gate::{Gate, GateEvent};
-use super::keys::{IoKey, PieceKey};
+use super::piece::{IoKey, PieceKey};
 use super::plan::PlanTarget;
 use super::stripe::StripeOwner;
 use crate::io::{IoError, IoId, MemberIo, Op, Outcome, Purpose};

@@ -5,8 +5,7 @@
 //! would be left: not in back-off after errors, and not write-mostly.
 
 use super::gate::Gate;
-use super::keys::PieceKey;
-use super::piece::Piece;
+use super::piece::{Piece, PieceKey};
 use super::plan::{EligibleMirrors, PlanTarget, TargetSet};
 use super::{NextChoice, TargetIo, Volume, Work};
 use crate::io::{MemberIo, Op, ReadRole, Request, RequestKind};

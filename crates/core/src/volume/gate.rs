@@ -10,8 +10,9 @@
 //! the [`Array`]: the layout, and the states of the members, which it may change. A simulation and
 //! an emulated volume have no gate: nothing waits.
 
-use super::keys::{PieceKey, RequestKey};
 use super::member_states::MemberStates;
+pub use super::piece::GateMarks;
+use super::piece::{PieceKey, RequestKey};
 use super::plan::PiecePlan;
 use super::plan::{PlanTarget, TargetSet};
 use crate::geometry::ChunkMap;
@@ -42,15 +43,6 @@ pub struct PieceView {
     /// True if the piece holds the lock of its range.
     pub has_lock: bool,
     pub marks: GateMarks,
-}
-
-/// Marks that a gate sets on a piece until the piece ends. The volume does not read them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct GateMarks {
-    /// True if the gate counts the piece among those that change data.
-    pub is_counted: bool,
-    /// True if the gate keeps something in memory for the piece.
-    pub is_pinned: bool,
 }
 
 /// Whether a request or a piece may go on.

@@ -4,8 +4,8 @@
 use super::Volume;
 use super::complete::Owner;
 use super::gate::{Array, Gate, GateAnswer, GateEvent, MetadataIo, PieceView, Released};
-use super::keys::PieceKey;
 use super::member_states::MemberStates;
+use super::piece::PieceKey;
 use super::plan::PiecePlan;
 use super::plan::PlanTarget;
 use super::stripe::{

@@ -3,8 +3,7 @@
 
 use super::Volume;
 use super::gate::{Gate, Judged, Judgement};
-use super::keys::PieceKey;
-use super::piece::Piece;
+use super::piece::{Piece, PieceKey};
 use super::plan::{PlanTarget, TargetSet};
 use crate::io::RequestKind;
 

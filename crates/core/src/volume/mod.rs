@@ -33,14 +33,12 @@
 //!
 //! **Parity.** A volume with parity hands each request but a flush to `stripe`, the second plan.
 
-mod backoff;
 mod complete;
 mod decide;
 pub mod gate;
 mod gating;
 mod held_ranges;
 mod judge;
-mod keys;
 mod member_states;
 mod piece;
 mod pieces;
@@ -53,8 +51,8 @@ mod stripe;
 #[cfg(test)]
 mod tests;
 
-pub use keys::{PieceKey, RequestKey};
 pub use member_states::MemberStates;
+pub use piece::{PieceKey, RequestKey};
 pub use plan::{EligibleMirrors, PiecePlan, PlanTarget, TargetSet};
 pub use stripe::{BufferRows, RequestRows, RmwLevel, StripeBuffer, StripePlace, StripeStep};
 

@@ -1,10 +1,44 @@
-//! A piece: the part of a request that is served by one plan, and how far it has come.
+//! A piece: the part of a request that is served by one plan, and how far it has come; and the keys
+//! of requests, pieces, races and member I/O in their slabs. A request and its first piece have one
+//! slot.
 
-use super::gate::GateMarks;
-use super::keys::{RaceKey, RequestKey};
 use super::plan::PiecePlan;
 use super::plan::TargetSet;
-use crate::io::{Purpose, RequestKind, VolumeError};
+use crate::io::{IoId, Purpose, RequestKind, VolumeError};
+use crate::slab::SlabKey;
+
+crate::slab_key! {
+    /// Names a request not yet replied to.
+    pub struct RequestKey;
+}
+
+crate::slab_key! {
+    pub struct PieceKey;
+}
+
+crate::slab_key! {
+    /// Names a race while it is under way.
+    pub(super) struct RaceKey;
+}
+
+crate::slab_key! {
+    /// Names an operation on a full stripe.
+    pub(super) struct StripeKey;
+}
+
+crate::slab_key! {
+    /// Names a member I/O in flight: the lower half of its [`IoId`].
+    pub(super) struct IoKey;
+}
+
+/// Marks that a gate sets on a piece until the piece ends. The volume does not read them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct GateMarks {
+    /// True if the gate counts the piece among those that change data.
+    pub is_counted: bool,
+    /// True if the gate keeps something in memory for the piece.
+    pub is_pinned: bool,
+}
 
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
@@ -38,6 +72,13 @@ pub(super) struct Piece {
     pub(super) is_parked: bool,
     pub(super) marks: GateMarks,
     pub(super) race: Option<RaceKey>,
+}
+
+impl IoKey {
+    #[inline]
+    pub(super) fn of(id: IoId) -> IoKey {
+        IoKey::from_slot(id.0 as u32)
+    }
 }
 
 impl Piece {

@@ -1,8 +1,7 @@
 //! The life of a piece: started, retried, rewritten, ended.
 
 use super::gate::{Gate, GateAnswer, GateEvent, Unreadable};
-use super::keys::{IoKey, PieceKey, RequestKey};
-use super::piece::Piece;
+use super::piece::{IoKey, Piece, PieceKey, RequestKey};
 use super::plan::PiecePlan;
 use super::plan::{PlanTarget, TargetSet};
 use super::{TargetIo, Volume, Work};

@@ -14,7 +14,7 @@
 //! earlier, never later.
 
 use super::gate::Gate;
-use super::keys::{IoKey, PieceKey, RaceKey};
+use super::piece::{IoKey, PieceKey, RaceKey};
 use super::plan::PlanTarget;
 use super::{TargetIo, Volume, Work};
 use crate::io::{IoId, MemberIo, Op, Purpose, ReadRole};

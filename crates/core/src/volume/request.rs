@@ -1,8 +1,7 @@
 //! Requests: accepted, cut into pieces, and replied to when all pieces ended.
 
 use super::gate::{Closing, Gate, GateAnswer, GateEvent};
-use super::keys::{PieceKey, RequestKey};
-use super::piece::Piece;
+use super::piece::{Piece, PieceKey, RequestKey};
 use super::plan::PiecePlan;
 use super::{Volume, Work};
 use crate::geometry::MappedRange;

@@ -45,7 +45,7 @@ impl ReadPolicy for Any {
         let number = mirrors.len() as u64;
         let first = ctx.rng.below(number) as usize;
         let other = (first + 1 + ctx.rng.below(number - 1) as usize) % mirrors.len();
-        let after = Nanos(ctx.rng.below(2) * backoff::FIRST.0 / 2);
+        let after = Nanos(ctx.rng.below(2) * member_states::FIRST_BACKOFF.0 / 2);
         match ctx.rng.below(8) {
             0 => Choice::Split(MirrorSet::all(mirrors)),
             1 => Choice::All(MirrorSet::all(mirrors)),
@@ -335,7 +335,7 @@ fn after_an_error_a_member_is_not_read_until_its_backoff_ends() {
     };
     assert!(other_than_first(&mut world, 2), "it is in back-off");
     let until = world.volume.poll_timeout().unwrap();
-    assert_eq!(until, backoff::FIRST);
+    assert_eq!(until, member_states::FIRST_BACKOFF);
     world.now = until;
     world.volume.on_timeout(until);
     assert!(!other_than_first(&mut world, 3), "its back-off is over");

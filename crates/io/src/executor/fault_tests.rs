@@ -132,8 +132,8 @@ fn labelled(world: &SimulatedWorld) -> Executor {
 fn mirrors_of_which_one_refuses_a_discard_are_to_be_resynchronised() {
     let world = SimulatedWorld::new(SimOptions::default());
     let files = [0; 2].map(|_| world.add_file(MEMBER_BYTES));
-    world.set_path("/a".as_ref(), files[0]);
-    world.set_path("/b".as_ref(), files[1]);
+    world.set_path("/a", files[0]);
+    world.set_path("/b", files[1]);
     let mut executor = labelled(&world);
     let buffer = executor.driver.acquire(LENGTH);
     executor.driver.bytes_mut(Slice::data(buffer, 0, LENGTH)).fill(7);

@@ -25,8 +25,8 @@ mod steps;
 pub use row_plan::RmwLevel;
 pub use steps::{BufferRows, RequestRows, StripeBuffer, StripePlace, StripeStep};
 
-use super::keys::{RequestKey, StripeKey};
 use super::member_states::MemberStates;
+use super::piece::{RequestKey, StripeKey};
 use super::range_locks::RangeLocks;
 use super::request::LiveRequests;
 use super::{Decider, Work};

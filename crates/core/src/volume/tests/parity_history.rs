@@ -169,7 +169,7 @@ impl Play {
                 }
             }
             Action::Wait => {
-                self.world.now += backoff::FIRST / 4;
+                self.world.now += member_states::FIRST_BACKOFF / 4;
                 self.world.volume.on_timeout(self.world.now);
             }
             _ => {}
