@@ -120,84 +120,12 @@ impl Buffers {
         std::mem::take(&mut self.free)
     }
 
-    /// Allocates a buffer of at least `data_bytes`. Its contents are arbitrary.
-    pub(super) fn acquire(&mut self, data_bytes: usize) -> BufferKey {
-        let memory = match class(data_bytes) {
-            Some(class) => {
-                let spare = self.free.0[class].pop();
-                spare.unwrap_or_else(|| Memory::new(PAGE_BYTES << class))
-            }
-            None => Memory::new(data_bytes),
-        };
-        self.slab.insert(Buffer::new(memory))
-    }
-
-    /// Allocates a buffer of at least `data_bytes` that is in one piece if the system can.
-    pub(super) fn acquire_in_one_piece(&mut self, data_bytes: usize) -> BufferKey {
-        let bytes = class(data_bytes).map_or(data_bytes, |class| PAGE_BYTES << class);
-        let memory = Memory::in_one_piece(bytes);
-        self.slab.insert(Buffer::new(memory))
-    }
-
-    /// Frees a buffer. Panics if an operation in flight uses it.
-    pub(super) fn release(&mut self, key: BufferKey) {
-        let buffer = self.slab.get(key);
-        // Before it is removed: unwinding would free memory that the kernel uses.
-        assert_eq!(buffer.sources + buffer.targets, 0, "a buffer in use is not released");
-        let buffer = self.slab.remove(key).expect("a buffer is released once");
-        self.free.keep(buffer.memory);
-    }
-
     /// The bytes of a slice. Panics if an operation in flight may write to the buffer.
     #[inline]
     pub(super) fn bytes(&self, slice: Slice) -> &[u8] {
         let buffer = self.slab.get(slice.buffer);
         assert_eq!(buffer.targets, 0, "no access to a buffer that the kernel writes");
         buffer.memory.slice(slice.start, slice.length)
-    }
-
-    /// The bytes of a slice of a buffer to other parts of which operations in flight may write.
-    /// Panics if an operation in flight may write to the slice.
-    pub(super) fn bytes_of_part(&self, slice: Slice) -> &[u8] {
-        let buffer = self.slab.get(slice.buffer);
-        let wanted = slice.start..slice.start + slice.length;
-        let mut targets = buffer.target.iter().chain(&buffer.more_targets);
-        let is_target = targets.any(|it| it.start < wanted.end && wanted.start < it.end);
-        assert!(!is_target, "no access to bytes that the kernel writes");
-        buffer.memory.slice(slice.start, slice.length)
-    }
-
-    /// The bytes of a slice, to be changed. Panics if an operation in flight uses the buffer.
-    #[inline]
-    pub(super) fn bytes_mut(&mut self, slice: Slice) -> &mut [u8] {
-        let buffer = self.slab.get_mut(slice.buffer);
-        assert_eq!(
-            buffer.sources + buffer.targets,
-            0,
-            "no change of a buffer that the kernel uses"
-        );
-        buffer.memory.slice_mut(slice.start, slice.length)
-    }
-
-    /// Copies the bytes of a slice to another buffer. Panics if the lengths or the buffers do not
-    /// allow it: as [`Buffers::bytes`] and [`Buffers::bytes_mut`].
-    pub(super) fn copy(&mut self, from: Slice, to: Slice) {
-        self.bytes_mut(to);
-        self.deliver(from, to);
-    }
-
-    /// Copies the bytes of a slice to another buffer, of which operations in flight may use other
-    /// parts. Panics if it is the same buffer, or an operation in flight may write to the first.
-    pub(super) fn deliver(&mut self, from: Slice, to: Slice) {
-        let [source, target] = self.slab.get_two_mut(from.buffer, to.buffer);
-        assert_eq!(source.targets, 0, "no access to a buffer that the kernel writes");
-        let target = target.memory.slice_mut(to.start, to.length);
-        target.copy_from_slice(source.memory.slice(from.start, from.length));
-    }
-
-    #[cfg(test)]
-    pub(super) fn held(&self) -> usize {
-        self.slab.len()
     }
 
     /// The first byte of a slice, for the kernel.
@@ -255,27 +183,37 @@ fn class(data_bytes: usize) -> Option<usize> {
 /// The only way to a buffer from outside of the driver.
 impl Driver {
     /// Allocates a buffer of at least `data_bytes`. Its contents are arbitrary.
-    #[inline]
     pub fn acquire(&mut self, data_bytes: usize) -> BufferKey {
-        self.buffers.acquire(data_bytes)
+        let memory = match class(data_bytes) {
+            Some(class) => {
+                let spare = self.buffers.free.0[class].pop();
+                spare.unwrap_or_else(|| Memory::new(PAGE_BYTES << class))
+            }
+            None => Memory::new(data_bytes),
+        };
+        self.buffers.slab.insert(Buffer::new(memory))
     }
 
     /// Allocates a buffer as [`Driver::acquire`] does, whose memory is in one piece if the system
     /// has huge pages. Each takes one at least.
     pub fn acquire_in_one_piece(&mut self, data_bytes: usize) -> BufferKey {
-        self.buffers.acquire_in_one_piece(data_bytes)
+        let bytes = class(data_bytes).map_or(data_bytes, |class| PAGE_BYTES << class);
+        self.buffers.slab.insert(Buffer::new(Memory::in_one_piece(bytes)))
     }
 
     /// Number of buffers that are not released.
     #[cfg(test)]
     pub(crate) fn buffers_held(&self) -> usize {
-        self.buffers.held()
+        self.buffers.slab.len()
     }
 
     /// Frees a buffer. Panics if an operation in flight uses it.
-    #[inline]
     pub fn release(&mut self, key: BufferKey) {
-        self.buffers.release(key);
+        let buffer = self.buffers.slab.get(key);
+        // Before it is removed: unwinding would free memory that the kernel uses.
+        assert_eq!(buffer.sources + buffer.targets, 0, "a buffer in use is not released");
+        let buffer = self.buffers.slab.remove(key).expect("a buffer is released once");
+        self.buffers.free.keep(buffer.memory);
     }
 
     /// The bytes of a slice. Panics if an operation in flight may write to the buffer.
@@ -287,44 +225,61 @@ impl Driver {
     /// The bytes of a slice of a buffer to other parts of which operations in flight may write.
     /// Panics if an operation in flight may write to the slice.
     pub(crate) fn bytes_of_part(&self, slice: Slice) -> &[u8] {
-        self.buffers.bytes_of_part(slice)
+        let buffer = self.buffers.slab.get(slice.buffer);
+        let wanted = slice.start..slice.start + slice.length;
+        let mut targets = buffer.target.iter().chain(&buffer.more_targets);
+        let is_target = targets.any(|it| it.start < wanted.end && wanted.start < it.end);
+        assert!(!is_target, "no access to bytes that the kernel writes");
+        buffer.memory.slice(slice.start, slice.length)
     }
 
     /// The bytes of a slice, to be changed. Panics if an operation in flight uses the buffer.
     #[inline]
     pub fn bytes_mut(&mut self, slice: Slice) -> &mut [u8] {
-        self.buffers.bytes_mut(slice)
+        let buffer = self.buffers.slab.get_mut(slice.buffer);
+        let uses = buffer.sources + buffer.targets;
+        assert_eq!(uses, 0, "no change of a buffer that the kernel uses");
+        buffer.memory.slice_mut(slice.start, slice.length)
     }
 
     /// Copies the bytes of a slice to another buffer. Panics if the lengths or the buffers do not
     /// allow it: as [`Driver::bytes`] and [`Driver::bytes_mut`].
     pub fn copy(&mut self, from: Slice, to: Slice) {
-        self.buffers.copy(from, to);
+        self.bytes_mut(to);
+        self.deliver(from, to);
     }
 
     /// Copies the bytes of a slice to another buffer, of which operations in flight may use other
     /// parts. Panics if it is the same buffer, or an operation in flight may write to the first.
     pub(crate) fn deliver(&mut self, from: Slice, to: Slice) {
-        self.buffers.deliver(from, to);
+        let [source, target] = self.buffers.slab.get_two_mut(from.buffer, to.buffer);
+        assert_eq!(source.targets, 0, "no access to a buffer that the kernel writes");
+        let target = target.memory.slice_mut(to.start, to.length);
+        target.copy_from_slice(source.memory.slice(from.start, from.length));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::sim::{SimOptions, SimulatedWorld};
     use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn driver() -> Driver {
+        Driver::simulated(&SimulatedWorld::new(SimOptions::default()))
+    }
 
     #[test]
     fn data_is_aligned_and_memory_reused() {
-        let mut buffers = Buffers::default();
+        let mut driver = driver();
         let mut seen = Vec::new();
         for bytes in [1, 4096, 5000, 1 << 20, 5 << 20, 6 << 20, 9 << 20] {
-            let key = buffers.acquire(bytes);
+            let key = driver.acquire(bytes);
             let data = Slice::data(key, 0, bytes);
-            assert_eq!(buffers.pointer(data) as usize % PAGE_BYTES, 0);
-            buffers.bytes_mut(data).fill(7);
-            buffers.release(key);
-            seen.push(buffers.free.0.iter().map(Vec::len).sum::<usize>());
+            assert_eq!(driver.buffers.pointer(data) as usize % PAGE_BYTES, 0);
+            driver.bytes_mut(data).fill(7);
+            driver.release(key);
+            seen.push(driver.buffers.free.0.iter().map(Vec::len).sum::<usize>());
         }
         assert_eq!(
             seen,
@@ -335,79 +290,79 @@ mod tests {
 
     #[test]
     fn memory_of_a_burst_is_given_back() {
-        let mut buffers = Buffers::default();
+        let mut driver = driver();
         for bytes in [4096, 256 << 10, 1 << 20, 5 << 20] {
             let keys: Vec<BufferKey> =
-                (0..(128 << 20) / bytes).map(|_| buffers.acquire(bytes)).collect();
-            keys.into_iter().for_each(|key| buffers.release(key));
-            let kept = buffers.free.0.iter().flatten().map(Memory::data_bytes).sum::<usize>();
+                (0..(128 << 20) / bytes).map(|_| driver.acquire(bytes)).collect();
+            keys.into_iter().for_each(|key| driver.release(key));
+            let kept =
+                driver.buffers.free.0.iter().flatten().map(Memory::data_bytes).sum::<usize>();
             assert!(kept <= 4 * KEPT_BYTES_PER_CLASS, "{kept} bytes are kept");
         }
     }
 
     /// The panic of `act`, which must not free the memory that the kernel uses.
-    fn panics_and_keeps(buffers: &mut Buffers, key: BufferKey, act: impl FnOnce(&mut Buffers)) {
+    fn panics_and_keeps(driver: &mut Driver, key: BufferKey, act: impl FnOnce(&mut Driver)) {
         let place = Slice::data(key, 0, 512);
-        let before = buffers.pointer(place);
-        let caught = catch_unwind(AssertUnwindSafe(|| act(buffers)));
+        let before = driver.buffers.pointer(place);
+        let caught = catch_unwind(AssertUnwindSafe(|| act(driver)));
         assert!(caught.is_err());
-        assert_eq!(buffers.pointer(place), before, "the buffer is where it was");
-        assert_eq!(buffers.free.0.iter().flatten().count(), 0, "and not free");
+        assert_eq!(driver.buffers.pointer(place), before, "the buffer is where it was");
+        assert_eq!(driver.buffers.free.0.iter().flatten().count(), 0, "and not free");
     }
 
     #[test]
     fn a_buffer_in_use_survives_misuse() {
-        let mut buffers = Buffers::default();
-        let [key, other] = [0; 2].map(|_| buffers.acquire(4096));
+        let mut driver = driver();
+        let [key, other] = [0; 2].map(|_| driver.acquire(4096));
         let whole = |buffer| Slice::data(buffer, 0, 4096);
-        buffers.begin_use(whole(key), Use::Target);
-        panics_and_keeps(&mut buffers, key, |buffers| buffers.release(key));
-        buffers.begin_use(whole(other), Use::Target);
+        driver.buffers.begin_use(whole(key), Use::Target);
+        panics_and_keeps(&mut driver, key, |driver| driver.release(key));
+        driver.buffers.begin_use(whole(other), Use::Target);
         let [from, to] = [other, key].map(|buffer| Slice::data(buffer, 0, 512));
-        panics_and_keeps(&mut buffers, key, |buffers| buffers.deliver(from, to));
-        buffers.end_use(whole(other), Use::Target);
+        panics_and_keeps(&mut driver, key, |driver| driver.deliver(from, to));
+        driver.buffers.end_use(whole(other), Use::Target);
         for (start, length) in [(usize::MAX, 2), (4096, usize::MAX), (4095, 66)] {
             let to = Slice { buffer: key, start, length };
-            panics_and_keeps(&mut buffers, key, |buffers| buffers.deliver(from, to));
+            panics_and_keeps(&mut driver, key, |driver| driver.deliver(from, to));
         }
-        buffers.deliver(from, to);
+        driver.deliver(from, to);
     }
 
     #[test]
     #[should_panic(expected = "no access")]
     fn a_buffer_that_the_kernel_writes_to_cannot_be_read() {
-        let mut buffers = Buffers::default();
-        let key = buffers.acquire(512);
-        buffers.begin_use(Slice::data(key, 0, 512), Use::Target);
-        buffers.bytes(Slice::data(key, 0, 512));
+        let mut driver = driver();
+        let key = driver.acquire(512);
+        driver.buffers.begin_use(Slice::data(key, 0, 512), Use::Target);
+        driver.bytes(Slice::data(key, 0, 512));
     }
 
     #[test]
     fn a_part_can_be_read_while_the_kernel_writes_to_others() {
-        let mut buffers = Buffers::default();
-        let key = buffers.acquire(4096);
+        let mut driver = driver();
+        let key = driver.acquire(4096);
         let part = |number: usize| Slice::data(key, 512 * number, 512);
         for number in [0, 2, 3] {
-            buffers.begin_use(part(number), Use::Target);
+            driver.buffers.begin_use(part(number), Use::Target);
         }
-        assert_eq!(buffers.bytes_of_part(part(1)).len(), 512);
+        assert_eq!(driver.bytes_of_part(part(1)).len(), 512);
         // The kernel wrote the first half, and was asked for the rest.
-        buffers.end_use(part(2).after(256), Use::Target);
-        assert_eq!(buffers.bytes_of_part(part(2)).len(), 512);
+        driver.buffers.end_use(part(2).after(256), Use::Target);
+        assert_eq!(driver.bytes_of_part(part(2)).len(), 512);
         for number in [0, 3] {
-            let refused =
-                |buffers: &mut Buffers| drop(buffers.bytes_of_part(part(number)).to_vec());
-            panics_and_keeps(&mut buffers, key, refused);
-            buffers.end_use(part(number), Use::Target);
+            let refused = |driver: &mut Driver| drop(driver.bytes_of_part(part(number)).to_vec());
+            panics_and_keeps(&mut driver, key, refused);
+            driver.buffers.end_use(part(number), Use::Target);
         }
-        assert_eq!(buffers.bytes(Slice::data(key, 0, 4096)).len(), 4096);
+        assert_eq!(driver.bytes(Slice::data(key, 0, 4096)).len(), 4096);
     }
 
     #[test]
     #[should_panic(expected = "within its buffer")]
     fn a_slice_cannot_leave_its_buffer() {
-        let mut buffers = Buffers::default();
-        let key = buffers.acquire(4096);
-        buffers.bytes(Slice::data(key, 4096, 1));
+        let mut driver = driver();
+        let key = driver.acquire(4096);
+        driver.bytes(Slice::data(key, 4096, 1));
     }
 }
