@@ -338,33 +338,9 @@ impl Executor {
                 }
                 let volume = self.volume.as_mut().expect("the volume asked for it");
                 let (member_io, outcome) = volume.complete(id, io.result, now);
-                let wanted = io.op == Op::Read && outcome.result.is_ok() && !outcome.superseded;
-                match io.own_buffer {
-                    None => {}
-                    // The volume has taken it, or has compared it.
-                    Some(buffer) if wanted && member_io.purpose == Purpose::Metadata => {
-                        self.driver.release(buffer);
-                    }
-                    Some(buffer) if member_io.purpose == Purpose::Scrub && self.has_checksums() => {
-                        self.driver.release(buffer);
-                    }
-                    // It was read back only to see whether it can be read.
-                    Some(buffer) if member_io.purpose == Purpose::Repair => {
-                        self.driver.release(buffer);
-                    }
-                    Some(buffer) if wanted && member_io.purpose == Purpose::Scrub => {
-                        self.keep_mirror(
-                            buffer,
-                            io.data.expect("a scrub has a buffer"),
-                            &member_io,
-                        );
-                    }
-                    // Other member I/Os of the request may still write to its buffer.
-                    Some(buffer) if wanted => {
-                        let to = io.data.expect("a read has a buffer");
-                        self.late_data.push(LateData { buffer, request: member_io.request, to });
-                    }
-                    Some(buffer) => self.driver.release(buffer),
+                if let Some(buffer) = io.own_buffer {
+                    let is_wanted = outcome.result.is_ok() && !outcome.superseded;
+                    self.end_own_buffer(buffer, &io, &member_io, is_wanted);
                 }
             }
             Origin::Direct(token) => {
@@ -374,6 +350,29 @@ impl Executor {
                 };
                 self.reply(token, io.result.map_err(|_| error));
             }
+        }
+    }
+
+    /// Keeps the data of a read in a buffer of its own if they are wanted, or releases the buffer.
+    fn end_own_buffer(
+        &mut self,
+        buffer: BufferKey,
+        io: &ActiveIo,
+        member_io: &MemberIo,
+        is_wanted: bool,
+    ) {
+        let to = io.data.filter(|_| is_wanted && io.op == Op::Read);
+        match (member_io.purpose, to) {
+            // Other member I/Os of the request may still write to its buffer.
+            (Purpose::User | Purpose::Rebuild, Some(to)) => {
+                self.late_data.push(LateData { buffer, request: member_io.request, to });
+            }
+            (Purpose::Scrub, Some(to)) if !self.has_checksums() => {
+                self.keep_mirror(buffer, to, member_io);
+            }
+            // The volume has taken or compared the data, or they were read back only to see whether
+            // they can be read.
+            _ => self.driver.release(buffer),
         }
     }
 

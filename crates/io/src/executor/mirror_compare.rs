@@ -67,8 +67,8 @@ impl Executor {
         volume.and_then(|volume| volume.change_gate(take)).unwrap_or_default()
     }
 
-    /// Keeps the data that a scrub read from a mirror until its request ends; `to` is their place in
-    /// the buffer of the request.
+    /// Keeps the data that a scrub read from a mirror until its request ends; `to` is the place of
+    /// the data in the buffer of the request.
     pub(super) fn keep_mirror(&mut self, buffer: BufferKey, to: Slice, io: &MemberIo) {
         let (request, offset) = (io.request, io.volume_offset);
         let read = &mut self.mirror_compare.read;
