@@ -41,7 +41,7 @@ judged.
 Examples:
   mirrorball watch
   mirrorball watch /srv/data --once
-  mirrorball watch --check --duration 10s --history /var/lib/mirrorball/watch.json
+  mirrorball watch --check --duration 30s --history /var/lib/mirrorball/watch.json
   mirrorball watch --record slow.samples --once
   mirrorball watch --replay slow.samples"
 )]

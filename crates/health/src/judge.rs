@@ -6,9 +6,10 @@
 //! 3. When the load has changed, counters do not say whether a large read belongs to a stream. So
 //!    flash is compared with its history by small I/O, or where it takes longer than random I/O of
 //!    a stream's size can; a hard disk only beyond what random I/O of the size can take.
-//! 4. Peers of the same model that were sent as much are compared directly, so that a disk is found
-//!    that was slow from the beginning: by small I/O, or on hard disks by random I/O. What other
-//!    disks are slower by at the same time is taken off: then the load has changed.
+//! 4. Peers of the same model that were sent as much, or work on equal closed loops, are compared
+//!    directly, so that a disk is found that was slow from the beginning: by small I/O, or on hard
+//!    disks by random I/O. What other disks are slower by at the same time is taken off: then the
+//!    load has changed.
 //! 5. Writes of a hard disk end in its cache, until it is full, so they count only beyond what
 //!    random I/O can take.
 //! 6. Disks that were written much when it began, or shingled ones at all, may be tidying up
@@ -351,7 +352,7 @@ impl Judge {
             let rates = (own.traffic.rate / peer.traffic.rate).ln().abs();
             self.disks[*other].facts.model.as_ref() == Some(model)
                 && peer.load == own.load
-                && rates <= rate_ratio.ln()
+                && (rates <= rate_ratio.ln() || own.traffic.is_same_loop(&peer.traffic))
         };
         let alike = || peers.iter().filter(is_alike).map(|(_, peer)| &peer.service);
         let noise = alike().map(DiskService::variance).fold(0.0, f64::max);

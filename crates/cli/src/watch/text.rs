@@ -140,8 +140,14 @@ fn healthy(watching: &Watching) -> String {
     let all = watching.disks().count();
     match unjudged.len() {
         0 => "No disk is slow.".to_owned(),
+        count if count == all && watching.disks().any(|it| it.state == DiskState::Learning) => {
+            "Cannot tell yet: a load is compared with what it took before, so watch for 30 s at \
+             least, or with --history."
+                .to_owned()
+        }
         count if count == all => {
-            "Cannot tell: no disk had enough I/O for long enough. Watch while the array works."
+            "Cannot tell: no disk had enough I/O for long enough. Watch for 30 s at least, while \
+             the array works."
                 .to_owned()
         }
         _ => format!("No disk is slow. Cannot tell of {}: too little I/O.", unjudged.join(", ")),

@@ -21,6 +21,9 @@ const SHARE_MAX: f64 = 0.1;
 const SHARE_COUNTED: f64 = 0.02;
 /// Bytes a second of the other direction that make no difference to flash.
 const OTHER_RATE_MIN: f64 = 65_536.0;
+/// Utilisation of disks on which closed loops work, and how many times their depths may differ.
+const LOOP_UTILISATION: f64 = 0.85;
+const LOOP_DEPTH_RATIO: f64 = 1.25;
 /// Utilisation from which the depth is a choice of who asks: below, a slow disk makes a queue.
 const SATURATED: f64 = 0.95;
 
@@ -61,6 +64,17 @@ impl Traffic {
             other_bytes: service.other_bytes / others.max(1.0),
             utilisation,
         }
+    }
+}
+
+impl Traffic {
+    /// Returns true if both work all the time on as many I/Os of one size: who asks waits for them,
+    /// so the slower one is sent less for that reason alone.
+    pub(super) fn is_same_loop(&self, other: &Traffic) -> bool {
+        let is_near = |a: f64, b: f64, most: f64| (a / b).ln().abs() <= most.ln();
+        self.utilisation.min(other.utilisation) >= LOOP_UTILISATION
+            && is_near(self.depth, other.depth, LOOP_DEPTH_RATIO)
+            && is_near(self.bytes, other.bytes, SIZE_RATIO_MAX)
     }
 }
 

@@ -108,6 +108,22 @@ fn a_disk_that_was_slow_from_the_beginning_is_named_by_its_peer() {
     assert!(found[0].is_some() && found[1].is_none(), "{found:?}");
 }
 
+/// A reader on each, which waits for its disk: the slow one is sent less.
+#[test]
+fn a_disk_that_was_slow_from_the_beginning_is_named_though_its_reader_waits() {
+    for class in [DiskKind::Hdd, DiskKind::Ssd] {
+        let loops = |service_ms: f64| Load {
+            reads: (1100.0 / service_ms) as u64,
+            service_ms,
+            depth: 1.0,
+            ..RANDOM
+        };
+        let mut rig = Rig::new(class, 2);
+        let found = rig.run(60, &[loops(9.0), loops(25.0)]);
+        assert!(found[0].is_none() && found[1].is_some(), "{class:?}: {found:?}");
+    }
+}
+
 #[test]
 fn a_disk_alone_is_named_by_its_own_history() {
     let mut rig = Rig::new(DiskKind::Ssd, 1);
