@@ -163,3 +163,33 @@ fn flushes_are_fitted_unless_they_are_rare() {
         assert_eq!(text.contains("rate_process=poisson"), option.is_none(), "{text}");
     }
 }
+
+#[test]
+fn discards_few_requests_and_many_streams_are_fitted_within_the_trace() {
+    let fitted = |name: &str, lines: String| {
+        let text = "Timestamp,Type,Offset,Size\n".to_owned() + &lines;
+        TestFile::new(name, &text).summary(None).unwrap().fit("a", u64::MAX).unwrap()
+    };
+    let discards: String = (0..1995u64)
+        .map(|at| format!("{},Discard,{},1048576\n", at * 10_000, at << 20))
+        .chain((0..5).map(|at| format!("{},Read,{},4096\n", 20_000_000 + at, at * 99_328 * 512)))
+        .collect();
+    assert!(fitted("discards", discards).contains("[random-reads]"));
+    // 60 reads in 400 s.
+    let seldom = (0..60u64).map(|at| {
+        let time = at * 66_667_000 + at * 7919 % 97 * 300_000;
+        format!("{time},Read,{},4096\n", at * 7919 % 4096 * 16_384)
+    });
+    let text = fitted("seldom", seldom.collect());
+    let rate = text.lines().find_map(|it| it.strip_prefix("rate=")).expect("in bytes a second");
+    assert!((500..700).contains(&rate.parse::<u64>().unwrap()), "{text}");
+    // Twenty streams, each of 128 KiB.
+    let streams = (0..640u64)
+        .map(|at| format!("{},Read,{},4096\n", at * 10_000, at % 20 * 131_072 + at / 20 * 4096));
+    let text = fitted("streams", streams.collect());
+    let number = |key: &str| -> u64 {
+        let line = text.lines().find_map(|it| it.strip_prefix(key));
+        line.map_or(1, |it| it.trim_end_matches('m').parse().unwrap())
+    };
+    assert!(number("numjobs=") * number("size=") <= 3, "{text}");
+}

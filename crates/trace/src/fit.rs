@@ -60,11 +60,13 @@ impl TraceSummary {
             let error = Diagnostic::new("all requests arrive at once, so the trace has no rate");
             return Err(error.with_help("replay it with read_iolog= and replay_no_stall=1"));
         }
-        let bytes: u64 = self.bytes.iter().sum();
+        let moved = [TraceOp::Read as usize, TraceOp::Write as usize];
+        let sum = |of: &[u64; 4]| moved.iter().map(|&op| of[op]).sum::<u64>();
+        let (all, bytes) = (sum(&self.requests), sum(&self.bytes));
         let is_rare = |index: usize| {
             let (requests, of_all) = (self.requests[index / 2], RARE_OPERATION);
             self.kinds[index].requests * RARE < requests.max(1)
-                || requests * of_all < self.total() && self.bytes[index / 2] * of_all < bytes
+                || requests * of_all < all && self.bytes[index / 2] * of_all < bytes
         };
         let kept: Vec<usize> = (0..4).filter(|&index| !is_rare(index)).collect();
         let origin: String = origin.chars().filter(|letter| !letter.is_control()).collect();
@@ -75,7 +77,11 @@ impl TraceSummary {
             self.total(),
             seconds.clamp(1, 3600)
         );
-        let left_out = self.total() - kept.iter().map(|&it| self.kinds[it].requests).sum::<u64>();
+        let has_writes = kept.iter().any(|&it| it >= 2);
+        let flushes = self.flush_every().filter(|_| has_writes);
+        let flushes = flushes.map_or(0, |_| self.requests[TraceOp::Flush as usize]);
+        let kept_requests: u64 = kept.iter().map(|&it| self.kinds[it].requests).sum();
+        let left_out = self.total() - kept_requests - flushes;
         if left_out > 0 {
             text += &format!("; left out: {left_out} requests of rare kinds, or without data\n");
         }
@@ -94,7 +100,8 @@ impl TraceSummary {
         let share_kept = pair.iter().filter(|it| it.requests * RARE >= self.requests[index / 2]);
         let iops =
             share * kind.requests as f64 / share_kept.map(|kind| kind.requests).sum::<u64>() as f64;
-        let (clones, pace) = kind.pace(is_sequential, iops);
+        let [end, least] = kind.extent_mib(self.end_bytes, limit_bytes);
+        let (clones, pace) = kind.pace(is_sequential, iops, (end / least).min(CLONES_MAX));
         let flushes = if index >= 2 { self.flush_every() } else { None };
         let mut text = format!("[{name}]\nrw={rw}\nbssplit={}\n", split(&kind.sizes));
         text += &kind.place(is_sequential, clones, self.end_bytes, limit_bytes);
@@ -105,15 +112,18 @@ impl TraceSummary {
             Pace::Closed(depth) => format!("iodepth={depth}\n"),
             Pace::Think(micros) => format!("iodepth=1\nthinktime={micros}\n"),
             Pace::Rate(rate) => {
+                // Few requests a second are no whole number.
+                let is_coarse = (rate.round() / rate - 1.0).abs() > RATE_ERROR;
                 // fio before 3.42 divides by zero at a flush between Poisson arrivals.
-                let is_linear = kind.gap_variation < 0.8 || flushes.is_some();
+                let is_linear = kind.gap_variation < 0.8 || flushes.is_some() || is_coarse;
                 let most = kind.depth.map_or(RATE_DEPTH, |depth| depth.most.min(RATE_DEPTH));
                 let depth = most.div_ceil(clones);
                 let process = if is_linear { "linear" } else { "poisson" };
                 // fio counts evenly spaced requests in the smallest of several sizes.
-                let (option, rate) = match mean_bytes(&kind.sizes) {
-                    Some(bytes) if is_linear => ("rate", rate * bytes),
-                    _ => ("rate_iops", rate),
+                let is_in_bytes = is_linear && (is_coarse || in_sectors(&kind.sizes).len() > 1);
+                let (option, rate) = match is_in_bytes {
+                    true => ("rate", rate * mean_bytes(&kind.sizes)),
+                    false => ("rate_iops", rate),
                 };
                 let rate = rate.round().max(1.0) as u64;
                 format!("iodepth={depth}\n{option}={rate}\nrate_process={process}\n")
@@ -135,9 +145,9 @@ impl TraceSummary {
 }
 
 impl LoadClass {
-    fn pace(&self, is_sequential: bool, iops: f64) -> (u64, Pace) {
+    fn pace(&self, is_sequential: bool, iops: f64, clones_max: u64) -> (u64, Pace) {
         let parts = if is_sequential { self.streams } else { self.processes };
-        let clones = parts.clamp(1, CLONES_MAX);
+        let clones = parts.clamp(1, clones_max);
         let error = |clones: &u64| {
             let clones = *clones as f64;
             ((iops / clones).round() * clones / iops - 1.0).abs()
@@ -158,6 +168,13 @@ impl LoadClass {
         rated
     }
 
+    /// Where the addressed part ends, within `limit_bytes`, and the least part of a clone, in MiB.
+    fn extent_mib(&self, end_bytes: u64, limit_bytes: u64) -> [u64; 2] {
+        let largest = self.sizes.iter().map(|size| size.bytes).max().unwrap_or(0);
+        let least = largest.div_ceil(MIB).max(1);
+        [end_bytes.min(limit_bytes).div_ceil(MIB).min(limit_bytes / MIB).max(least), least]
+    }
+
     /// The options that say where the requests go, within the first `limit_bytes` of a volume.
     fn place(&self, is_sequential: bool, clones: u64, end_bytes: u64, limit_bytes: u64) -> String {
         if self.space.counts.is_empty() {
@@ -168,9 +185,7 @@ impl LoadClass {
             true => bytes,
             false => (u128::from(bytes) * u128::from(limit_bytes) / u128::from(end_bytes)) as u64,
         };
-        let largest = self.sizes.iter().map(|size| size.bytes).max().unwrap_or(0);
-        let least = largest.div_ceil(MIB).max(1);
-        let end = scaled(end_bytes).div_ceil(MIB).min(limit_bytes / MIB).max(least);
+        let [end, least] = self.extent_mib(end_bytes, limit_bytes);
         if !is_sequential {
             let zones = self.zones(end_bytes);
             return format!("size={end}m\nrandom_distribution=zoned:{zones}\n");
@@ -195,12 +210,12 @@ impl LoadClass {
         zones.collect::<Vec<String>>().join(":")
     }
 }
-/// Mean of several sizes, in whole sectors; `None` of one.
-fn mean_bytes(sizes: &[SizeCount]) -> Option<f64> {
+/// Mean size in whole sectors; 4 KiB of none.
+fn mean_bytes(sizes: &[SizeCount]) -> f64 {
     let sizes = in_sectors(sizes);
     let requests: u64 = sizes.iter().map(|size| size.requests).sum();
     let bytes: f64 = sizes.iter().map(|size| size.bytes as f64 * size.requests as f64).sum();
-    (sizes.len() > 1).then(|| bytes / requests as f64)
+    if requests == 0 { SECTOR_BYTES as f64 } else { bytes / requests as f64 }
 }
 
 /// The sizes as `bytes/percent:bytes/percent:…`.
@@ -262,7 +277,7 @@ mod tests {
         let size = |bytes, requests| SizeCount { bytes, requests };
         let sizes = [size(512, 1), size(4096, 2), size(5000, 1)];
         assert_eq!(split(&sizes), "4096/75:8192/25");
-        assert_eq!((mean_bytes(&sizes), mean_bytes(&sizes[1..2])), (Some(5120.0), None));
+        assert_eq!((mean_bytes(&sizes), mean_bytes(&sizes[1..2])), (5120.0, 4096.0));
         assert_eq!(split(&[]), "4096/100");
     }
 }

@@ -9,6 +9,8 @@ use mirrorball_disk::array_file::{ArraySpec, MemberSpec};
 
 /// The end of a state that says how long its work still takes.
 const LEFT: &str = " left at its rate";
+/// What a state says of a spare.
+const STANDS_IN: &str = " stands in for ";
 
 /// The steps for an array with this condition, as `detect` words it, the most urgent first. The
 /// members `out` of `array` are not in service on the machine; `offered` is the setting that the
@@ -31,8 +33,12 @@ pub fn first_steps(
         |state: &str| ["resync", "recover", "resilver"].iter().any(|work| state.starts_with(work));
     let mut states: Vec<&str> = condition.split("; ").collect();
     // Nothing is missing but what is being written.
-    let is_recovering = states[0] == "degraded" && states.iter().any(|state| is_copying(state));
-    if is_recovering {
+    let has_spare = states[0].contains(STANDS_IN);
+    let is_recovering =
+        (has_spare || states[0] == "degraded") && states.iter().any(|state| is_copying(state));
+    if is_recovering && has_spare {
+        states.rotate_left(1);
+    } else if is_recovering {
         states.remove(0);
     }
     let step = |state: &str| {
@@ -40,9 +46,10 @@ pub fn first_steps(
         if system.is_multipath {
             return format!("{state}: repair it first{shown}");
         }
-        if state.contains(" stands in for ") {
+        if state.contains(STANDS_IN) {
+            let when = if is_recovering { "then" } else { "first" };
             return format!(
-                "{state}: replace that disk first{shown}; the spare is free again then"
+                "{state}: replace that disk {when}{shown}; the spare is free again then"
             );
         }
         if state.starts_with("degraded") {
@@ -69,7 +76,10 @@ pub fn first_steps(
             _ => format!("{state}: until it ends, reads are slower than below{shown}"),
         }
     };
-    states.into_iter().map(step).chain(counted).collect()
+    let is_degraded = states.iter().take_while(|state| state.starts_with("degraded")).count();
+    let mut steps: Vec<String> = states.into_iter().map(step).collect();
+    steps.splice(is_degraded..is_degraded, counted);
+    steps
 }
 
 /// The step for members with errors: a disk that has them is not the one to rely on.
@@ -129,7 +139,7 @@ fn replacement(
     };
     let failed: Vec<&MemberSpec> = array.members.iter().filter(is_failed).collect();
     if failed.is_empty() {
-        return format!("find the member that is missing first{shown}");
+        return format!("find the member that is missing or not online first{shown}");
     }
     let devids: Vec<String> = failed.iter().map(|member| member.devid.to_string()).collect();
     let mut text = format!("replace devid {} first", devids.join(" and "));

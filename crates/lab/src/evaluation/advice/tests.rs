@@ -152,6 +152,27 @@ fn what_a_system_supposes_is_said() {
 }
 
 #[test]
+fn the_most_urgent_step_stands_first() {
+    let system = find("zfs").unwrap();
+    let mut pool = array("zfs", "");
+    pool.members[1].errors = Some("12 checksum errors".to_owned());
+    let begins = |condition: &str, expected: &[&str]| {
+        let steps = state::first_steps(system, &pool, Some(condition), &[], None);
+        assert_eq!(steps.len(), expected.len(), "{steps:?}");
+        for (step, words) in steps.iter().zip(expected) {
+            let all = words.split('…').all(|it| step.contains(it));
+            assert!(all, "{words} is not in: {steps:?}");
+        }
+    };
+    let missing = "degraded: find the member that is missing or not online first";
+    begins("degraded; scrub at 3 %", &[missing, "12 checksum errors", "scrub at 3 %"]);
+    begins("nearly full", &["12 checksum errors", "free space first"]);
+    let spare = "degraded, the spare sdc stands in for sdb (FAULTED); resilver at 5 %";
+    let waits = "resilver at 5 %: wait for its end first…one more failure may lose data";
+    begins(spare, &["12 checksum errors", waits, "replace that disk then"]);
+}
+
+#[test]
 fn a_factor_of_spread_figures_is_rounded() {
     let rates = [("md/raid1+write-mostly:1", 4000), ("md/raid1", 3000)];
     let mut advised = advice("md", "raid1", &rates).offered.unwrap();
