@@ -195,8 +195,11 @@ impl Executor {
         if !is_written || successor.is_none_or(|it| it.fault.is_some()) {
             return IoPlace::Member;
         }
-        let is_copy = self.wanted_by().request_of(io).kind == RequestKind::Rebuild(io.member);
-        match is_copy && io.purpose == Purpose::Rebuild {
+        let is_copy = || {
+            let request = self.wanted_by().request_of(io);
+            request.kind == RequestKind::Rebuild(io.member)
+        };
+        match io.purpose == Purpose::Rebuild && is_copy() {
             true => IoPlace::Successor,
             false => IoPlace::Both,
         }
@@ -387,7 +390,7 @@ impl Executor {
         }
     }
 
-    /// Returns true if a discard leaves the mirrors of the volume equal.
+    /// Returns true if members may get discards: mirrors on which all are carried out stay equal.
     pub(super) fn may_discard(&self) -> bool {
         let copies = self.volume.as_ref().map_or(1, |volume| volume.map().copies());
         copies == 1 || self.discards_zero(Target::Volume)
@@ -401,7 +404,10 @@ impl Executor {
     /// Handles that the file or device of a member supports no discards. A discard is a hint; but
     /// other members may have discarded the range, so the mirrors may differ there.
     pub(super) fn on_refused_discard(&mut self, io: &ActiveIo) {
-        self.slots[io.member.get()].discards = false;
+        let slot = &mut self.slots[io.member.get()];
+        if io.attachment == slot.attachment {
+            slot.discards = false;
+        }
         if let Some(volume) = self.volume.as_mut().filter(|_| !io.is_direct())
             && let Some(held) = volume.map().locate(io.member, io.offset)
         {
