@@ -70,13 +70,13 @@ pub const WHAT_TO_PASTE: &str = "paste the output of `cat /proc/mdstat`, `lsblk`
 
 /// The array behind a path, a block device or a name. Fails if there is none, or it cannot be read.
 pub fn detect_at(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, DetectError> {
-    find::behind(sysroot, target).map(|array| with_notes(sysroot, array))
+    find::behind(sysroot, target).map(|array| completed(sysroot, array))
 }
 
 /// Every array of the machine, each with the error if it cannot be read.
 pub fn detect_all(sysroot: &Sysroot) -> Vec<Result<DetectedArray, DetectError>> {
     let all = find::all(sysroot).into_iter();
-    all.map(|found| found.map(|array| with_notes(sysroot, array))).collect()
+    all.map(|found| found.map(|array| completed(sysroot, array))).collect()
 }
 
 /// The machine that a pasted text describes: outputs of `/proc/mdstat`, `mdadm`, `lsblk`, `zpool`,
@@ -102,8 +102,10 @@ pub fn file_stem(name: &str) -> String {
     name.chars().map(keep).collect()
 }
 
-/// The array, with the notes of a pasted text, and one if the version of its system is not known.
-fn with_notes(sysroot: &Sysroot, mut array: DetectedArray) -> DetectedArray {
+/// The array, with its policy in force among those offered, the notes of a pasted text, and one if
+/// the version of its system is not known.
+fn completed(sysroot: &Sysroot, mut array: DetectedArray) -> DetectedArray {
+    array.policy.list_in_force();
     let of_text = sysroot.text(pasted::NOTES).unwrap_or_default();
     array.notes.extend(of_text.lines().map(str::to_owned));
     let is_unknown = |member: &DetectedMember| {

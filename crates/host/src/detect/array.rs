@@ -117,6 +117,17 @@ pub struct DetectedPolicy {
     pub settings: Vec<(String, String)>,
 }
 
+impl DetectedPolicy {
+    /// Lists the policy in force among those offered. A kernel of a distribution may have it from
+    /// a later release, and the version of the kernel may not be known.
+    pub(super) fn list_in_force(&mut self) {
+        let Some(text) = &self.text else { return };
+        if !self.offered.is_empty() && !self.offered.contains(text) {
+            self.offered.push(text.clone());
+        }
+    }
+}
+
 impl DetectedArray {
     /// Whether `other` is the same array, found in another way.
     pub(super) fn is_same(&self, other: &DetectedArray) -> bool {

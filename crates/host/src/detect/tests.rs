@@ -251,6 +251,18 @@ fn without(name: &str, file: &str) -> DetectedArray {
 }
 
 #[test]
+fn the_policy_in_force_is_offered_whatever_the_version() {
+    let text = "nvme-subsys1 - NQN=nqn.1988-11.com.dell:powerstore\n    iopolicy=queue-depth\n\\\n \
+                +- nvme1 tcp traddr=10.0.0.1 live optimized\n \
+                +- nvme2 tcp traddr=10.0.0.2 live optimized\n";
+    // RHEL 9 has it in its 5.14, and the paste names no version.
+    for version in ["", "Linux storage1 5.14.0-570.12.1.el9_6.x86_64 #1 SMP\n"] {
+        let array = super::detect_pasted(&format!("{version}{text}")).remove(0).unwrap();
+        assert_eq!(array.policy.offered, ["numa", "round-robin", "queue-depth"], "{array:?}");
+    }
+}
+
+#[test]
 fn state_that_cannot_be_read_is_named_and_is_no_fact() {
     let md = "sys/block/md0/md";
     for (name, file, not_known, in_force) in [
