@@ -80,6 +80,36 @@ fn an_array_of_a_pasted_text_is_named_by_the_command_that_is_printed() {
     assert!(words.contains("what disks these are (`lsblk -o NAME,SIZE,ROTA,MODEL`"), "{answer}");
 }
 
+#[test]
+fn a_version_that_is_given_is_known() {
+    let folder = Folder::new();
+    let text = "nvme-subsys1 - NQN=nqn.1988-11.com.dell:powerstore\n    iopolicy=numa\n\\\n \
+                +- nvme1 tcp traddr=10.0.0.1 live optimized\n \
+                +- nvme2 tcp traddr=10.0.0.2 live optimized\n";
+    fs::write(folder.path("pasted.txt"), text).unwrap();
+    let short = ["rand-4k-qd1", "-p", "first", "-d", "50ms", "-n", "2"];
+    let all = |words: &[&str]| {
+        let pasted = fs::File::open(folder.path("pasted.txt")).unwrap();
+        let arguments = [&["advise"], words, &short].concat();
+        let output = folder.command(&arguments).stdin(pasted).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let all = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        all.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let unknown = all(&["-"]);
+    assert!(unknown.contains("not known: the version of the system"), "{unknown}");
+    assert!(unknown.contains("note: the version of the system is not known"), "{unknown}");
+    let file = "mirrorball-results/nvme-subsys1.toml";
+    for words in [&["-", "--system", "nvme:6.12"], &[file, "--system", "nvme:6.12"]] {
+        let known = all(words);
+        assert!(!known.contains("the version of the system"), "{known}");
+    }
+    // Before 6.11 the kernel has no queue-depth, so it is not simulated.
+    let cells = |words: &[&str]| all(words).split(" cells:").next().unwrap().to_owned();
+    let [old, new] = ["nvme:6.8", "nvme:6.12"].map(|system| cells(&[file, "--system", system]));
+    assert!(old.ends_with(" 8") && new.ends_with(" 10"), "{old}\n{new}");
+}
+
 /// A member that is gone has a slot in md, and a number as its name in a pool of ZFS.
 #[test]
 fn what_to_replace_comes_first_however_little_is_known_of_it() {

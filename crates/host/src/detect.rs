@@ -58,6 +58,7 @@ pub(crate) use identity::{
     Identifiers, array_identifiers, find_md, md_members, member_identities, nvme_identifiers,
 };
 use mirrorball_disk::array_file::ModelConfidence;
+use mirrorball_lab::evaluation::advice::chosen_system::VERSION;
 pub(crate) use model_choice::is_made_up;
 pub use model_choice::{ModelChoice, model_of_class};
 pub use stack::StackLayer;
@@ -138,8 +139,8 @@ fn completed(sysroot: &Sysroot, mut array: DetectedArray) -> DetectedArray {
         );
     }
     if array.version.is_none() {
-        let note = "the version of the system is not known: its newest rules are used".to_owned();
-        array.add_not_known("the version of the system", note);
+        let note = format!("{VERSION} is not known: its newest rules are used");
+        array.add_not_known(VERSION, note);
     }
     array
 }

@@ -14,6 +14,7 @@ use mirrorball_host::detect::{
 };
 use mirrorball_lab::evaluation::advice::advised_array;
 use mirrorball_lab::evaluation::advice::answer::OutOfService;
+use mirrorball_lab::evaluation::advice::chosen_system::VERSION;
 use mirrorball_lab::evaluation::advice::question::devids_for_choice;
 use mirrorball_lab::evaluation::advice::state::first_steps;
 use mirrorball_lab::experiment::inputs::{builtin_job_names, load_array};
@@ -73,7 +74,8 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<AdviseTarget, 
             Err(reason) => return Ok(AdviseTarget::example(reason)),
         },
     };
-    for note in &detected.notes {
+    let has_version = args.system.as_ref().is_some_and(|system| system.version.is_some());
+    for note in detected.notes.iter().filter(|it| !has_version || !it.starts_with(VERSION)) {
         screen::say_later(format_args!("note: {note}"));
     }
     check_running(&detected.name, detected.condition_text().as_deref())?;

@@ -10,6 +10,9 @@ use mirrorball_core::policies::{Registry, Spec};
 use mirrorball_disk::array_file::{ArrayEdit, ArrayFile, ArraySpec};
 use std::str::FromStr;
 
+/// Name of the version among what is not known of an array.
+pub const VERSION: &str = "the version of the system";
+
 /// A storage system, of some version or the newest: `btrfs`, `btrfs:6.12`.
 #[derive(Clone, Debug)]
 pub struct ChosenSystem {
@@ -80,7 +83,12 @@ impl ChosenSystem {
     /// returned have them in the policy in force. Fails if the system has no policy for an array of
     /// this profile.
     pub fn offered(&self, inputs: Inputs) -> Result<(Inputs, Offered)> {
-        let inputs = self.without_flags(inputs)?;
+        let mut inputs = self.without_flags(inputs)?;
+        if let (Some(_), Some(source)) = (&self.version, &mut inputs.array.source) {
+            let not_known = source.not_known.iter().flat_map(|all| all.split("; "));
+            let others: Vec<&str> = not_known.filter(|it| *it != VERSION).collect();
+            source.not_known = (!others.is_empty()).then(|| others.join("; "));
+        }
         let array = &inputs.array;
         let profile = self.system.check_profile(array);
         profile.map_err(|error| anyhow!("--system {error}"))?;
