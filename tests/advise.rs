@@ -378,17 +378,25 @@ fn a_change_of_hardware_is_answered_together_with_the_array_as_it_is() {
 }
 
 #[test]
-fn a_disk_that_is_too_small_is_noted() {
+fn less_space_after_a_change_is_noted() {
     let root = sysroot("md-raid1-hdd-ssd");
-    let run = ["advise", "--sysroot", &root, "rand-4k-qd1", "-p", "first", "-n", "2", "-d", "50ms"];
-    let said = |change: &str| {
-        let output = Folder::new().run(&[&run[..], &["--what-if", change]].concat());
-        (stdout(&output), stderr(&output).replace("\n  ", " "))
+    let pair = ["advise", "--sysroot", &root, "rand-4k-qd1"];
+    let short = ["-p", "first", "-n", "2", "-d", "50ms"];
+    let said = |array: &[&str], change: &str| {
+        let output = Folder::new().run(&[array, &short, &["--what-if", change]].concat());
+        assert!(output.status.success(), "{output:?}");
+        stderr(&output).replace("\n  ", " ")
     };
-    let small = said("replace=1:hdd-10k").1;
-    assert!(small.contains("and 931.") && small.contains("a new disk is smaller"), "{small}");
-    let large = said("replace=1:hdd-7k2-ent").1;
-    assert!(!large.contains("smaller"), "{large}");
+    let small = said(&pair, "replace=1:hdd-10k");
+    assert!(small.contains(" less than now: a new disk is smaller"), "{small}");
+    let large = said(&pair, "replace=1:hdd-7k2-ent");
+    assert!(!large.contains("less than now"), "{large}");
+    // A far layout of two disks loses a part of a chunk.
+    let far = said(&pair, "layout=md-raid10-far");
+    assert!(!far.contains("less than now"), "{far}");
+    let eight = ["advise", "eight-hdd-raid10", "rand-4k-qd1", "--system", "md"];
+    let copies = said(&eight, "layout=md-raid1");
+    assert!(copies.contains(" less than now: its data must fit into that"), "{copies}");
 }
 
 #[test]

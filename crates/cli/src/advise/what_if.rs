@@ -187,7 +187,7 @@ pub(super) fn changed(
             _ => false,
         })
     };
-    note_if_smaller(question, &changed);
+    note_if_smaller(changes, question, &changed);
     let out = question.out_of_service.iter().filter(|member| !is_replaced(member.devid));
     changed.out_of_service = out.copied().collect();
     Ok(Some(changed))
@@ -336,20 +336,29 @@ fn layouts(system: &System, array: &ArraySpec) -> impl Iterator<Item = String> {
     })
 }
 
-/// Says if a new disk is too small for what the array holds.
-fn note_if_smaller(before: &Question, after: &Question) {
+/// Says if the array has less space after the changes: a new disk is too small for what it holds,
+/// or a layout keeps more copies.
+fn note_if_smaller(changes: &[ArrayChange], before: &Question, after: &Question) {
     let capacity = |question: &Question| {
         question.asked.inputs.array.chunk_map().map_or(0, |map| map.capacity_bytes())
     };
     let (before, after) = (capacity(before), capacity(after));
-    if after < before {
-        screen::say(format_args!(
-            "note: the volume has {} after the change, and {} now: a new disk is smaller than its \
-             part of the data, which most systems refuse",
-            format_bytes(after),
-            format_bytes(before)
-        ));
+    let is_laid_out = changes.iter().any(|it| matches!(it, ArrayChange::Layout(_)));
+    // A layout has members of whole chunks.
+    let rounding = if is_laid_out { before / 1000 } else { 0 };
+    let less = before.saturating_sub(after);
+    if less <= rounding {
+        return;
     }
+    let why = match is_laid_out {
+        true => "its data must fit into that",
+        false => "a new disk is smaller than its part of the data, which most systems refuse",
+    };
+    screen::say(format_args!(
+        "note: the volume has {} after the change, {} less than now: {why}",
+        format_bytes(after),
+        format_bytes(less)
+    ));
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
