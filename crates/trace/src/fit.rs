@@ -9,7 +9,7 @@ use crate::load_kinds::LoadClass;
 use crate::record::TraceOp;
 use crate::summary::TraceSummary;
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::units::{MIB, SECTOR_BYTES};
+use mirrorball_core::units::{MIB, SECTOR_BYTES, format_bytes};
 
 /// Sizes of a section; fio allows 64.
 const SIZES_MAX: usize = 16;
@@ -72,9 +72,10 @@ impl TraceSummary {
         let origin: String = origin.chars().filter(|letter| !letter.is_control()).collect();
         let seconds = self.duration.as_secs_f64().ceil() as u64;
         let mut text = format!(
-            "; Fitted to {origin}: {} requests\n[global]\nioengine=io_uring\ndirect=1\n\
+            "; Fitted to {origin}: {} requests\n{}\n[global]\nioengine=io_uring\ndirect=1\n\
              filename=load\nnorandommap\ntime_based\nruntime={}\n",
             self.total(),
+            self.remark_for_fio(limit_bytes),
             seconds.clamp(1, 3600)
         );
         let has_writes = kept.iter().any(|&it| it >= 2);
@@ -89,6 +90,19 @@ impl TraceSummary {
             text += &self.section(index, limit_bytes);
         }
         Ok(text)
+    }
+
+    /// A comment for those who run the job by fio, which creates the file that it names.
+    fn remark_for_fio(&self, limit_bytes: u64) -> String {
+        const WRITES: &str = "; fio writes a file `load`";
+        match self.end_bytes.min(limit_bytes) {
+            // Counters show no addresses.
+            0 => format!("{WRITES}: name an idle device or a file to overwrite"),
+            end => {
+                let end = format_bytes(end);
+                format!("{WRITES} of {end}: name an idle device or a file of that size")
+            }
+        }
     }
 
     fn section(&self, index: usize, limit_bytes: u64) -> String {

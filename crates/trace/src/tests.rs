@@ -487,6 +487,10 @@ fn a_fitted_job_has_the_figures_of_the_trace() {
     ] {
         assert!(text.lines().any(|known| known == line), "{line} is not in:\n{text}");
     }
+    let comments: Vec<&str> = text.lines().filter(|line| line.starts_with("; fio ")).collect();
+    let warning =
+        "; fio writes a file `load` of 1.0 GiB: name an idle device or a file of that size";
+    assert_eq!(comments, [warning], "{text}");
     let burst = TestFile::new("burst", "a,R,0,512,5\na,R,512,512,5\n");
     let error = burst.summary(None).unwrap().fit("a.csv", u64::MAX).unwrap_err();
     assert!(error.to_string().starts_with("all requests arrive at once"), "{error}");
