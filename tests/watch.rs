@@ -63,6 +63,8 @@ fn the_slow_disk_of_a_recording_is_named_first() {
         assert!(text.starts_with(begin), "{text}");
     };
     check(&["--replay", "fine.samples"], 0, "OK: No disk is slow.\n");
+    check(&["--json", "--replay", "slow.samples"], 1, "{\n  \"disks\": [");
+    check(&["--json", "--replay", "none.samples"], 3, "{\n  \"error\": \"none.samples: ");
     // One disk is not there; too little of both; and no recording.
     let without_one = recording(1).replace("\"sda\":{", "\"sdz\":{");
     place.write("one.samples", &without_one);

@@ -13,6 +13,7 @@ use crate::terminal::{self, Terminal, printable};
 use mirrorball_core::units::Nanos;
 use mirrorball_host::detect::{Sysroot, detect_at};
 use mirrorball_host::watch::{WatchedGroup, all_groups, group_of};
+use serde_json::json;
 pub(crate) use session::SampleRecording;
 use session::{Sampler, Watching, replayed};
 use std::io::{IsTerminal, stdin, stdout};
@@ -55,7 +56,7 @@ pub(crate) struct Args {
     once: bool,
 
     /// As --once, but print one line, as Nagios and its kin read it
-    #[arg(long, conflicts_with_all = ["once", "json"])]
+    #[arg(long, conflicts_with = "once")]
     check: bool,
 
     /// How long --once and --check watch, with its unit, for example 30s or 5m
@@ -68,7 +69,7 @@ pub(crate) struct Args {
           value_parser = numbers::positive_duration)]
     every: Nanos,
 
-    /// Print JSON: the disks with --once, else a line for each change
+    /// Print JSON: the disks with --once and --check, else a line for each change
     #[arg(long)]
     json: bool,
 
@@ -94,7 +95,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     match watch(args) {
         Err(failure) if args.check => {
             // Other codes of failures would be read as a state of the disks.
-            screen::print(&format!("UNKNOWN: {:#}\n", failure.cause()))?;
+            let error = format!("{:#}", failure.cause());
+            screen::print(&match args.json {
+                true => format!("{:#}\n", json!({ "error": error })),
+                false => format!("UNKNOWN: {error}\n"),
+            })?;
             Ok(Ending::CannotTell)
         }
         ended => ended,
