@@ -58,15 +58,16 @@ Examples:
   mirrorball advise /dev/md0 my-job.fio
   mirrorball advise /srv/data --load load.trace
   mirrorball advise my-array.toml --system md:6.12
+  nvme list-subsys | mirrorball advise -
   mirrorball advise /srv/data --probe -o my-array.toml
   mirrorball advise /srv/data --what-if
   mirrorball advise /srv/data --what-if replace=1:ssd-sata-plp
   mirrorball advise --new /dev/sda /dev/sdb"
 )]
 pub(crate) struct Args {
-    /// Mount point or path on it, block device, name of an array, array file, or built-in array
-    /// [default: the only array of this machine, or an example if it has none; a job may then come
-    /// first]
+    /// Mount point or path on it, block device, name of an array, array file, or built-in array;
+    /// `-` reads pasted outputs, as `detect` does [default: the only array of this machine, or an
+    /// example if it has none; a job may then come first]
     array: Option<String>,
 
     /// Jobs: fio job files or built-in jobs [default: random and sequential reads, idle and during
