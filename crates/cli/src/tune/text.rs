@@ -11,7 +11,7 @@ pub(super) struct Prediction {
     /// Condition of the factor.
     pub(super) only_if: Option<&'static str>,
     pub(super) jobs: usize,
-    /// Jobs that it makes slower by more than a tenth, with their factors.
+    /// Jobs that it makes slower by more than 5 %, with their factors.
     pub(super) slower: Vec<(String, f64)>,
     pub(super) note: Option<String>,
     pub(super) results: String,

@@ -47,7 +47,7 @@ const TIE: f64 = 0.02;
 const WORTH_A_NEW_VOLUME: f64 = 1.3;
 
 /// A job whose speed falls below this factor is named.
-const SLOWER: f64 = 0.9;
+const SLOWER: f64 = 0.95;
 
 /// What the flag does that jobs without writes do not show.
 const FLUSHES: &str = "Jobs that only read do not show what the flag does to flushes: see the \
@@ -99,7 +99,7 @@ pub struct AdvisedPolicy {
     pub only_if: Option<&'static str>,
     /// The number of jobs that the factor is a geometric mean of.
     pub jobs: usize,
-    /// The jobs under which it is slower by more than a tenth.
+    /// The jobs under which it is slower by more than 5 %.
     pub slower: Vec<SlowerJob>,
     /// What it takes, in words; none if nothing.
     pub takes: Option<String>,
@@ -434,7 +434,7 @@ fn worthwhile(spread: Option<f64>) -> f64 {
     if spread.is_some_and(|spread| spread > UNCERTAIN) { WORTHWHILE_UNCERTAIN } else { WORTHWHILE }
 }
 
-/// The jobs under which `spec` is slower than `now` by more than a tenth.
+/// The jobs under which `spec` is slower than `now` by more than 5 %.
 fn slower(study: &Study, (spec, served): (&str, bool), now: &str) -> Vec<SlowerJob> {
     let jobs = study.jobs.iter().filter_map(|job| {
         let speed = |policy: &str, served: bool| {

@@ -101,6 +101,23 @@ fn each_of_the_three_is_named_with_what_it_takes() {
 }
 
 #[test]
+fn a_job_that_loses_more_than_five_percent_is_named() {
+    let array = array("md", "raid1");
+    let system = find("md").unwrap();
+    let settings = system.settings(&array, None);
+    let plan = plan(&["gains", "loses", "holds"], &["md/raid1", "md/raid1+write-mostly:1"], 3);
+    let study = study(&plan, |cell| match (cell.policy, cell.job_index) {
+        ("md/raid1", _) => Achieved::reads(1000),
+        (_, 0) => Achieved::reads(4000),
+        (_, 1) => Achieved::reads(940),
+        _ => Achieved::reads(960),
+    });
+    let advice = Advice::new(&study, system, &settings, "md/raid1", &array, &[]);
+    let text = text::render(&advice, 200);
+    assert!(text.contains(", but slower under loses (0.94)\n"), "{text}");
+}
+
+#[test]
 fn what_needs_a_kernel_option_is_named_apart() {
     let rates = [("btrfs/devid:2", 5000), ("btrfs/round-robin:64K", 2000), ("kakra/queue", 9000)];
     let advice = advice("btrfs", "pid", &rates);
