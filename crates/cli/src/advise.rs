@@ -75,7 +75,7 @@ pub(crate) struct Args {
     #[arg(value_name = "JOB")]
     jobs: Vec<String>,
 
-    /// Storage system, where an array file does not name it: btrfs, md:6.12, zfs, …
+    /// Storage system and version, where an array file does not name them: btrfs, md:6.12, zfs, …
     #[arg(long, value_name = "SYSTEM[:VERSION]")]
     system: Option<ChosenSystem>,
 
