@@ -4,6 +4,9 @@
 #
 #   benches/capture.sh [SECONDS [LOAD]...]      each run takes so long; 60 if not given
 #
+# Load and fitted job run three times in turn, and the medians are compared: a load alone differs
+# from itself by up to 20 %.
+#
 # As root, because of loop devices and tracefs. fio puts three loads on one file of a btrfs raid1
 # without copy-on-write, while `mirrorball capture` records. The fitted job, which needs a file of
 # its own, is then run by fio on the same btrfs. Latencies are those of all requests together.
@@ -21,6 +24,7 @@ build
 cat >"$work/line.py" <<'PYTHON'
 """One line of the table, from two reports of fio."""
 import json
+import statistics
 import sys
 
 def figures(path):
@@ -40,7 +44,10 @@ def figures(path):
     mean = sum(ns * count for ns, count in bins.items()) / total
     return sum(kind["iops"] for kind in kinds), mean / 1e6, p99 / 1e6
 
-load, fitted = figures(sys.argv[2]), figures(sys.argv[3])
+def medians(paths):
+    return [statistics.median(column) for column in zip(*map(figures, paths))]
+
+load, fitted = medians(sys.argv[2:5]), medians(sys.argv[5:8])
 cells = [f"{a:9.1f} {b:9.1f} {100 * (b / a - 1):+6.1f} %" for a, b in zip(load, fitted)]
 print(f"{sys.argv[1]:12}", "  ".join(cells))
 PYTHON
@@ -105,7 +112,7 @@ for load in "${loads[@]}"; do
         printf 'norandommap\nruntime=%s\nramp_time=2\n' "$seconds"
         cat "$work/$load.fio"
     } >"$work/job.fio"
-    run "$work/job.fio" "$work/load.json" &
+    run "$work/job.fio" "$work/load-1.json" &
     fio=$!
     sleep 2
     "$MIRRORBALL" capture "$mounted" --for "$seconds"s -o "$work/load.trace" --force \
@@ -118,8 +125,11 @@ for load in "${loads[@]}"; do
     rm -f "$mounted/load"
     lay load "$((size + 64))m"
     sed -i -e "s/^runtime=.*/runtime=$seconds\nramp_time=2/" "$work/fitted.fio"
-    run "$work/fitted.fio" "$work/fitted.json"
-    python3 "$work/line.py" "$load" "$work/load.json" "$work/fitted.json"
+    for turn in 1 2 3; do
+        if ((turn > 1)); then run "$work/job.fio" "$work/load-$turn.json"; fi
+        run "$work/fitted.fio" "$work/fitted-$turn.json"
+    done
+    python3 "$work/line.py" "$load" "$work"/load-?.json "$work"/fitted-?.json
     sed -n 's/^\(recorded\|overhead\)/    \1/p' "$work/captured"
     if [[ -n ${VERBOSE:-} ]]; then cat "$work/fitted.fio"; fi
 done
