@@ -14,7 +14,8 @@ pub struct VolumeLabels {
     pub label: Label,
     /// For each member, the slot of the newest label on it.
     pub slots: Vec<usize>,
-    /// Members in sync whose label is one generation behind.
+    /// Members with current data whose label is one generation behind, or one ahead: announced by
+    /// them alone, and never committed.
     pub behind: Vec<MemberIndex>,
     /// True if a member is to be rebuilt whose label is older than this one, though this one may
     /// say so.
@@ -52,8 +53,8 @@ impl VolumeLabels {
         let device = |row: &AssembledMember| row.found.map(|index| &found[index]);
         let is_behind = |row: &&(MemberIndex, AssembledMember)| {
             let (_, AssembledMember { found: Some(index), .. }) = row else { return false };
-            let standing = assembly.standings[*index];
-            standing.is_current() && found[*index].newest.found.label.generation < newest.generation
+            let generation = found[*index].newest.found.label.generation;
+            assembly.standings[*index].is_current() && generation != newest.generation
         };
         // Its label counts for others that do not know of the newest.
         let has_refuted = |row: &(MemberIndex, AssembledMember)| {

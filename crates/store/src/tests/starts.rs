@@ -51,6 +51,32 @@ fn a_member_whose_label_missed_that_it_joined_gets_no_record_before_it() {
     assert!(is_label(&writes[0]), "{writes:?}");
 }
 
+/// The member that is rebuilt announced alone that another left. It may have the only copy of some
+/// data: as long as it lacks the newest label, no later one is announced, which it might miss, too.
+#[test]
+fn a_member_that_announced_a_label_alone_gets_the_newest_before_there_is_another() {
+    let mut newest = new_label(Profile::Raid1, 3, 11 * MIB, false);
+    newest.is_clean = false;
+    newest.members[2].state = MemberState::Rebuilding { recovered_bytes: MIB };
+    let mut alone = newest.clone();
+    alone.lineage = newest.lineage.successor(DataId(2), newest.generation);
+    alone.generation += 1;
+    alone.members[1].state = MemberState::Failed;
+    let found = [0, 1].map(|row| device(&newest, row, None));
+    let [first, second] = found;
+    let (mut volume, standings) = started(&[first, second, device(&alone, 2, Some(&newest))]);
+    let kept = MemberStanding::Rebuilding { recovered_bytes: MIB };
+    assert_eq!(standings, [MemberStanding::InSync, MemberStanding::InSync, kept]);
+    let mut labels = Vec::new();
+    let result = run(&mut volume, WRITE, |io| {
+        labels.extend(is_label(io).then_some(io.member));
+        false
+    });
+    assert_eq!(result, Ok(()));
+    assert_eq!(labels[0], MemberIndex(2), "{labels:?}");
+    assert_eq!(labels.len(), 1 + 2 * 3, "what it missed, and both steps: {labels:?}");
+}
+
 /// A record carries what was so before it, and a short session writes one: after many, the members
 /// in sync are far ahead of that.
 #[test]
