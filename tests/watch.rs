@@ -52,7 +52,10 @@ fn the_slow_disk_of_a_recording_is_named_first() {
     let words = [&["watch", "--replay", "fine.samples"][..], &options].concat();
     assert!(stdout(&place.run(&words)).starts_with("No disk is slow.\n"));
     let metrics = std::fs::read_to_string(place.path("disks.prom")).unwrap();
-    assert!(metrics.contains("{disk=\"sdb\",array=\"/dev/md0\",state=\"as-expected\"} 1\n"));
+    for (name, value) in [("is_slow", "0"), ("slowness_ratio", "1"), ("reads_per_second", "1000")] {
+        let line = format!("mirrorball_disk_{name}{{disk=\"sdb\",array=\"/dev/md0\"}} {value}\n");
+        assert!(metrics.contains(&line), "{metrics}");
+    }
     // With the history of a healthy disk a restart does not learn a slow one as normal.
     assert!(std::fs::metadata(place.path("disks.json")).unwrap().len() > 100);
     place.refuses(&["watch", "--replay", "disks.json"], &["line 1", "`mirrorball watch --record`"]);

@@ -288,23 +288,45 @@ fn disk_json(it: &DiskRow<'_>, now: Nanos) -> Value {
     disk
 }
 
-/// The states in the text format of Prometheus.
+/// The disks in the text format of Prometheus. Disks without figures have none.
 pub(super) fn metrics(watching: &Watching) -> String {
+    type Value = fn(&DiskRow<'_>) -> Option<f64>;
+    const METRICS: [(&str, &str, Value); 8] = [
+        ("is_slow", "1 if the disk is reported as slow.", |it| {
+            Some(f64::from(u8::from(it.state.is_alarm())))
+        }),
+        ("slowness_ratio", "How many times slower than expected; 1 if it is not.", |it| {
+            Some(match it.state {
+                DiskState::Slow { ratio, .. } => ratio,
+                _ => 1.0,
+            })
+        }),
+        ("reads_per_second", "Reads.", |it| it.figures.map(|of| of.reads_per_s)),
+        ("writes_per_second", "Writes.", |it| it.figures.map(|of| of.writes_per_s)),
+        ("read_wait_seconds", "Mean wait of reads.", |it| {
+            it.figures.map(|of| of.read_wait_ms / 1e3)
+        }),
+        ("write_wait_seconds", "Mean wait of writes.", |it| {
+            it.figures.map(|of| of.write_wait_ms / 1e3)
+        }),
+        ("in_flight", "Mean number of requests in flight while any was.", |it| {
+            it.figures.map(|of| of.depth)
+        }),
+        ("busy_ratio", "Share of the time with a request in flight.", |it| {
+            it.figures.map(|of| of.utilisation)
+        }),
+    ];
     let label = |text: &str| text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
-    let mut text = "# HELP mirrorball_disk_slowness_ratio How many times slower than expected a \
-                    disk is; 1 if it is not.\n# TYPE mirrorball_disk_slowness_ratio gauge\n"
-        .to_owned();
-    for it in watching.disks() {
-        let ratio = match it.state {
-            DiskState::Slow { ratio, .. } => ratio,
-            _ => 1.0,
-        };
-        text += &format!(
-            "mirrorball_disk_slowness_ratio{{disk=\"{}\",array=\"{}\",state=\"{}\"}} {ratio}\n",
-            label(&it.disk.name),
-            label(it.group.array.as_deref().unwrap_or("")),
-            state_name(it.state),
-        );
+    let mut text = String::new();
+    for (name, help, value) in METRICS {
+        let name = format!("mirrorball_disk_{name}");
+        text += &format!("# HELP {name} {help}\n# TYPE {name} gauge\n");
+        for it in watching.disks() {
+            let Some(value) = value(&it) else { continue };
+            let (disk, array) = (&it.disk.name, it.group.array.as_deref().unwrap_or(""));
+            let labels = format!("disk=\"{}\",array=\"{}\"", label(disk), label(array));
+            text += &format!("{name}{{{labels}}} {value}\n");
+        }
     }
     text
 }
