@@ -1,6 +1,6 @@
 //! Tests of `mirrorball policies`: the listing, the pages, and the table made from them.
 
-use crate::common::{Folder, check_generated};
+use crate::common::{Folder, check_generated, stderr};
 use std::process::Output;
 
 const CHAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/policies.md");
@@ -122,4 +122,15 @@ fn an_unknown_name_is_refused_with_a_suggestion() {
         assert_eq!(output.status.code(), Some(2), "{name}: {error}");
         assert!(error.contains(message), "{name}: {error}");
     }
+}
+
+#[test]
+fn every_build_writes_a_new_policy() {
+    let folder = Folder::new();
+    let said = stderr(&folder.run(&["program", "new", "mine"]));
+    assert!(said.starts_with("wrote mine/mine.c, its headers, a test and a Makefile\n"), "{said}");
+    let source = std::fs::read_to_string(folder.path("mine/mine.c")).unwrap();
+    assert!(source.contains("MB_PROGRAM(\"mine\""), "{source}");
+    let can_run = folder.run(&["program", "build", "none.c"]);
+    assert_eq!(said.contains("--features programs"), stderr(&can_run).contains("--features"));
 }

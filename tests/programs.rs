@@ -67,6 +67,38 @@ fn rows(folder: &Folder, results: &str, policy: &str) -> Vec<String> {
     rows.collect()
 }
 
+/// Compiles the test as the Makefile does, with clang, and runs it.
+fn run_test(folder: &Path, name: &str) -> Output {
+    let makefile = fs::read_to_string(folder.join("Makefile")).unwrap();
+    let line = makefile.lines().find_map(|line| line.strip_prefix("\t$(CC) ")).unwrap();
+    let mut clang = Command::new("clang");
+    clang.args(line.split_whitespace()).args(["-Wextra", "-Werror"]);
+    let compiled = clang.current_dir(folder).output().unwrap();
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    Command::new(folder.join(format!("{name}_test"))).output().unwrap()
+}
+
+#[test]
+fn the_test_of_a_new_policy_runs_on_this_machine() {
+    let Some(outer) = folder() else { return };
+    stdout(&outer.run(&["program", "new", "fresh"]));
+    let folder = outer.path("fresh");
+    let done = run_test(&folder, "fresh");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(String::from_utf8_lossy(&done.stdout), "all is as expected\n");
+    // A policy that ignores queues fails it.
+    let source = folder.join("fresh.c");
+    let text = fs::read_to_string(&source).unwrap();
+    let without_queue = text.replace(" * (mb_in_flight(m) + 1)", "");
+    assert_ne!(text, without_queue);
+    fs::write(&source, without_queue).unwrap();
+    let failed = run_test(&folder, "fresh");
+    let message = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert_eq!(failed.status.code(), Some(1), "{message}");
+    let expected = "fresh_test.c:33: not so: mb_op_choose(&mb_context) == 0\n";
+    assert_eq!(message, expected);
+}
+
 /// The steps of the chapter: from a new folder to a row in the table.
 #[test]
 fn a_new_policy_is_compiled_checked_and_compared() {

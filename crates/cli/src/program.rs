@@ -4,6 +4,7 @@
 #[cfg(feature = "programs")]
 mod commands;
 mod kernel;
+mod new;
 
 use crate::ending::{Ending, Failure};
 use clap::Subcommand;
@@ -89,6 +90,7 @@ pub(crate) fn page(_name: &str) -> Result<String, Failure> {
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     match &args.action {
+        ProgramAction::New { name } => new::run(name),
         action @ (ProgramAction::Load { .. }
         | ProgramAction::Unload { .. }
         | ProgramAction::Status) => kernel::run(action),

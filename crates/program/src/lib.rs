@@ -35,13 +35,8 @@ mod metadata;
 mod object;
 mod policy;
 pub mod program;
-pub mod template;
 pub mod toolchain;
 
 pub use loader::Loader;
 
 pub const C_HEADER: &str = include_str!("../include/mirrorball_policy.h");
-/// Text of the header that [`C_HEADER`] includes where a program is compiled for a kernel.
-pub const KERNEL_HEADER: &str = include_str!("../include/mirrorball_kernel.h");
-/// Text of the header with which a policy in C is tested on the machine of its developer.
-pub const TEST_HEADER: &str = include_str!("../include/mirrorball_test.h");

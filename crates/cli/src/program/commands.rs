@@ -13,7 +13,6 @@ use mirrorball_program::Loader;
 use mirrorball_program::check::{CheckReport, OperationCost, check, costs_of};
 use mirrorball_program::measured::MeasuringLoader;
 use mirrorball_program::program::Program;
-use mirrorball_program::template;
 use mirrorball_program::toolchain::{Toolchain, ToolchainError};
 use mirrorball_sim::SimError;
 use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
@@ -34,7 +33,6 @@ const SIMULATIONS: [(&str, &str, Nanos); 5] = [
 
 pub(super) fn run(action: &ProgramAction) -> Result<Ending, Failure> {
     match action {
-        ProgramAction::New { name } => new(name),
         ProgramAction::Build { source, output } => {
             let output = output.clone().unwrap_or_else(|| source.with_extension("wasm"));
             build(source, &output)
@@ -42,38 +40,6 @@ pub(super) fn run(action: &ProgramAction) -> Result<Ending, Failure> {
         ProgramAction::Check { program } => check_program(program),
         _ => super::kernel::run(action),
     }
-}
-
-/// Writes the files of a new policy.
-fn new(name: &str) -> Result<Ending, Failure> {
-    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
-    if name.is_empty() || name.len() > 31 || !name.chars().all(is_plain) {
-        return Err(Failure::WrongUse(anyhow!(
-            "`{name}` cannot be the name of a policy\n  help: names have 1 to 31 characters of a \
-             to z, 0 to 9, - and _"
-        )));
-    }
-    let folder = Path::new(name);
-    if folder.exists() {
-        return Err(Failure::WrongUse(anyhow!(
-            "`{name}` exists already, and nothing is overwritten\n  help: give another name"
-        )));
-    }
-    let files = template::files(name);
-    let write = || -> anyhow::Result<()> {
-        fs::create_dir(folder).with_context(|| format!("cannot make the folder `{name}`"))?;
-        for file in &files {
-            let path = folder.join(&file.name);
-            let written = fs::write(&path, &file.text);
-            written.with_context(|| format!("cannot write `{}`", path.display()))?;
-        }
-        Ok(())
-    };
-    write().map_err(Failure::Fault)?;
-    let source = &files[0].name;
-    screen::say(format_args!("wrote {name}/{source}, its headers, a test and a Makefile"));
-    screen::say(format_args!("  compile it with `mirrorball program build {name}/{source}`"));
-    Ok(Ending::Done)
 }
 
 /// True if nothing is lost when this file is written: it is not there, or is an object. So the

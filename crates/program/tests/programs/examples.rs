@@ -16,6 +16,7 @@ use mirrorball_core::units::{MIB, Nanos};
 use mirrorball_core::volume::Volume;
 use mirrorball_program::Loader;
 use mirrorball_program::program::Program;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -288,4 +289,15 @@ fn mirrorball_auto_decides_as_the_builtin_without_each_component() {
         }
     }
     assert!(splits > 1_000 && copies > 1_000, "{splits} splits, {copies} reads of copies");
+}
+
+/// Found by a trial: the warning was about an argument that the source does not show.
+#[test]
+fn a_policy_may_ignore_what_it_is_shown() {
+    let Some(toolchain) = toolchain() else { return };
+    let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ignores.c");
+    let text = "#include \"mirrorball_policy.h\"\nMB_PROGRAM(\"ignores\", \"1\", \"\", \"\");\n\
+                MB_CHOOSE(c) { return 0; }\nMB_SUBMIT(e) {}\nMB_COMPLETE(e) {}\n";
+    std::fs::write(&source, text).unwrap();
+    assert_eq!(toolchain.compile(&source).unwrap().warnings, "");
 }

@@ -11,4 +11,3 @@ mod kernel;
 mod layout;
 mod misleading;
 mod objects;
-mod template;
