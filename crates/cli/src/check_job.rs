@@ -3,8 +3,9 @@
 use mirrorball_core::units::{Nanos, format_bytes as size};
 use mirrorball_sim::job::{
     Access, Arrivals, Background, Direction, JobFile, JobTarget, Mix, Note, Region, Section,
-    SizeOrPercent,
+    SizeOrPercent, SizeShare,
 };
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 /// The sections of a job, its background work and its notes, a line each. A note that is among
@@ -69,7 +70,7 @@ fn job_line(job: &Section) -> String {
         Mix::ReadWrite { read_percent } => match job.mix.directions() {
             [reads, writes] if sizes_of(job, *reads) != sizes_of(job, *writes) => {
                 let reads = sizes_of(job, *reads);
-                format!("reads of {reads} ({read_percent} %) and writes")
+                format!("reads ({read_percent} %) of {reads} and writes")
             }
             _ => format!("reads ({read_percent} %) and writes"),
         },
@@ -111,15 +112,31 @@ fn job_line(job: &Section) -> String {
     )
 }
 
-/// Sizes beyond this number are given as a range.
+/// Sizes beyond this number are given as a range, with the share of the most frequent.
 const SIZES_MAX: usize = 6;
 
 fn sizes_of(job: &Section, direction: Direction) -> String {
     let sizes = &job.sizes[direction];
-    let text: Vec<String> = sizes.iter().map(|share| size(share.bytes)).collect();
-    match &text[..] {
-        [first, .., last] if text.len() > SIZES_MAX => format!("{first} to {last}"),
-        _ => text.join(" or "),
+    let total: u64 = sizes.iter().map(|share| share.weight).sum();
+    let percent = |share: &SizeShare| match share.weight * 100 % total.max(1) {
+        0 => format!("{} %", share.weight * 100 / total.max(1)),
+        _ => format!("{:.1} %", share.weight as f64 * 100.0 / total as f64),
+    };
+    match &sizes[..] {
+        [one] => size(one.bytes),
+        [first, .., last] if sizes.len() > SIZES_MAX => {
+            let range = format!("{} to {}", size(first.bytes), size(last.bytes));
+            match sizes.iter().max_by_key(|share| (share.weight, Reverse(share.bytes))) {
+                Some(most) if sizes.iter().any(|share| share.weight < most.weight) => {
+                    format!("{range} ({}: {})", size(most.bytes), percent(most))
+                }
+                _ => range,
+            }
+        }
+        several => {
+            let each = several.iter().map(|it| format!("{} ({})", size(it.bytes), percent(it)));
+            each.collect::<Vec<String>>().join(" or ")
+        }
     }
 }
 
@@ -203,6 +220,15 @@ mod tests {
         let work = JobFile::parse(work, "a.fio", &JobContext::empty()).unwrap();
         let expected = "rebuild of devid 2 as by md at 19.1 MiB/s";
         assert_eq!(background_line(&work.background[0]), expected);
+        let split = line("rw=randread\nbssplit=4k/70:8k/20:64k/10");
+        assert!(
+            split.contains("reads of 4 KiB (70 %) or 8 KiB (20 %) or 64 KiB (10 %)"),
+            "{split}"
+        );
+        let many = line("rw=randread\nbssplit=4k/40:8k/10:12k/10:16k/10:20k/10:24k/10:28k/10");
+        assert!(many.contains("reads of 4 KiB to 28 KiB (4 KiB: 40 %) over"), "{many}");
+        let range = line("rw=randread\nbsrange=4k-64k");
+        assert!(range.contains("reads of 4 KiB to 64 KiB over"), "{range}");
         let poisson = line("rw=randread\nrate_iops=50\nrate_process=poisson");
         assert!(poisson.contains("at most 50 IOPS at random times"), "{poisson}");
     }
