@@ -167,6 +167,13 @@ impl Grid {
         MARK + self.widths().iter().sum::<usize>() + self.gaps().iter().sum::<usize>()
     }
 
+    /// How many characters a line takes of the columns that are never left out.
+    pub fn least_width(&self) -> usize {
+        let all = self.columns.iter().zip(self.widths());
+        let kept = all.filter(|(column, _)| column.drop_order == 0);
+        MARK + kept.map(|(_, width)| GAP + width).sum::<usize>().saturating_sub(GAP)
+    }
+
     /// The table without the droppable columns that do not fit into lines of `width` characters,
     /// and the titles of those.
     pub fn fitted(mut self, width: usize) -> (Grid, Vec<String>) {
@@ -289,7 +296,7 @@ pub(crate) fn clipped(name: &str, length_max: usize) -> String {
 /// of their end as tells them from others. `None` if different names cannot stay different.
 fn all_clipped(names: &[String], length_max: usize) -> Option<Vec<String>> {
     let mut shown: Vec<String> =
-        names.iter().map(|name| clipped_before(name, counted_others(name), length_max)).collect();
+        names.iter().map(|name| clipped_before(name, telling_end(name), length_max)).collect();
     for end in 1..length_max.saturating_sub(2) {
         let is_mistaken = |index: usize, shown: &[String]| {
             let mut others = names.iter().zip(shown);
@@ -301,7 +308,7 @@ fn all_clipped(names: &[String], length_max: usize) -> Option<Vec<String>> {
             return Some(shown);
         }
         for index in mistaken {
-            let end = end + counted_others(&names[index]);
+            let end = end + telling_end(&names[index]);
             if end + 2 < length_max {
                 shown[index] = clipped_before(&names[index], end, length_max);
             }
@@ -320,10 +327,18 @@ fn clipped_before(name: &str, end: usize, length_max: usize) -> String {
     start.chain("..".chars()).chain(name.chars().skip(count - end)).collect()
 }
 
-/// Number of characters of ` and 8 others` or ` +8` at the end of a name.
-fn counted_others(name: &str) -> usize {
-    let end = name.rfind(" and ").filter(|_| name.ends_with("other") || name.ends_with("others"));
-    end.or_else(|| name.rfind(" +")).map_or(0, |start| name[start..].chars().count())
+/// Longest parameter that is kept whole at the end of a shortened name, with its colon.
+const PARAMETER_MAX: usize = 6;
+
+/// Number of characters at the end of a name that a start alone does not tell: ` and 8 others` or
+/// ` +8`, and a short parameter, as `:256K`, of which a part would be another value.
+fn telling_end(name: &str) -> usize {
+    let others =
+        name.rfind(" and ").filter(|_| name.ends_with("other") || name.ends_with("others"));
+    let others = others.or_else(|| name.rfind(" +")).unwrap_or(name.len());
+    let is_short = |start: &usize| others - start <= PARAMETER_MAX;
+    let start = name[..others].rfind(':').filter(is_short).unwrap_or(others);
+    name[start..].chars().count()
 }
 
 #[cfg(test)]
@@ -371,6 +386,9 @@ mod tests {
         let shown = ["md/ra..2", "md/ra..6", "zfs/mi..", "md/ra..2"].map(str::to_owned).to_vec();
         assert_eq!(clip(&releases, 8), Some(shown));
         assert_eq!(clip(&["md/raid1-2012", "md/raid1-2022"], 4), None, "no room for a difference");
+        let sizes = ["btrfs/round-robin:96K", "btrfs/round-robin:256K", "btrfs/round-robin:4M"];
+        let shown = ["btrfs/round-ro..:96K", "btrfs/round-r..:256K", "btrfs/round-robin:4M"];
+        assert_eq!(clip(&sizes, 20).unwrap(), shown, "no part of a size, which is another one");
         let counted = clip(&["md/raid1-weighted and 12 others", "md/raid1 +8"], 22).unwrap();
         assert_eq!(counted, ["md/rai.. and 12 others", "md/raid1 +8"]);
     }

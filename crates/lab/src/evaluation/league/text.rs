@@ -81,7 +81,14 @@ pub fn listed(pairings: &[PairingRecord], style: Style) -> String {
     draw(&grid.build(), style)
 }
 
-fn drawn(grid: Grid, style: Style) -> String {
+/// A table in the width of a terminal. Names are worth more there than the intervals in brackets,
+/// which the sentences about the subjects have.
+fn drawn(mut grid: Grid, style: Style) -> String {
+    if grid.least_width() > style.width_columns {
+        for text in grid.rows.iter_mut().flat_map(|row| &mut row.texts) {
+            text.truncate(text.find(" [").unwrap_or(text.len()));
+        }
+    }
     draw(&grid.fitted(style.width_columns).0, style)
 }
 
@@ -230,15 +237,17 @@ fn league(standings: &Standings, detail: Detail) -> Grid {
         .marked(|(emphasis, _)| *emphasis)
         .column(Column::left("policy"), |(_, row)| short_policy_name(&row.policy))
         .column(Column::right("geo. mean"), |(_, row)| interval(&row.geometric_mean))
-        .column(Column::right("median").droppable(3), |(_, row)| figure(row.median))
-        .column(Column::right("5th perc."), |(_, row)| figure(row.fifth_percentile.value))
-        .column(Column::right("worst").droppable(2), |(_, row)| figure(row.worst))
-        .column(Column::right("pairing").droppable(2), |(_, row)| row.worst_number.to_string())
-        .column(Column::right("wins").droppable(1), |(_, row)| row.wins.to_string())
-        .column(Column::right("starves"), |(_, row)| row.starved.to_string());
+        .column(Column::right("median").droppable(4), |(_, row)| figure(row.median))
+        .column(Column::right("5th perc.").droppable(1), |(_, row)| {
+            figure(row.fifth_percentile.value)
+        })
+        .column(Column::right("worst").droppable(3), |(_, row)| figure(row.worst))
+        .column(Column::right("pairing").droppable(3), |(_, row)| row.worst_number.to_string())
+        .column(Column::right("wins").droppable(2), |(_, row)| row.wins.to_string())
+        .column(Column::right("starves").droppable(1), |(_, row)| row.starved.to_string());
     let references = REFERENCES.iter().enumerate();
     let grid = references.fold(grid, |grid, (place, reference)| {
-        let column = Column::right(format!("of {reference}")).droppable(4);
+        let column = Column::right(format!("of {reference}")).droppable(5);
         grid.column(column, |(_, row)| figure(row.of_reference[place]))
     });
     grid.build()
@@ -248,16 +257,16 @@ fn classes(rows: &[ClassRow]) -> Grid {
     let class = |row: &&ClassRow| format!("{}: {}", row.class.dimension, row.class.value);
     Grid::of(rows)
         .column(Column::left("class"), class)
-        .column(Column::right("pairings"), |row| row.pairings.to_string())
+        .column(Column::right("pairings").droppable(1), |row| row.pairings.to_string())
         .column(Column::right("geo. mean"), |row| interval(&row.geometric_mean))
-        .column(Column::right("5th perc.").droppable(1), |row| figure(row.fifth_percentile))
-        .column(Column::right("worst").droppable(2), |row| figure(row.worst))
-        .column(Column::right("pairing").droppable(2), |row| row.worst_number.to_string())
-        .column(Column::right("starves"), |row| row.starved.to_string())
-        .column(Column::left("best single rival").droppable(3), |row| {
+        .column(Column::right("5th perc.").droppable(2), |row| figure(row.fifth_percentile))
+        .column(Column::right("worst").droppable(3), |row| figure(row.worst))
+        .column(Column::right("pairing").droppable(3), |row| row.worst_number.to_string())
+        .column(Column::right("starves").droppable(1), |row| row.starved.to_string())
+        .column(Column::left("best single rival").droppable(4), |row| {
             short_policy_name(&row.best_rival)
         })
-        .column(Column::right("its mean").droppable(3), |row| figure(row.best_rival_mean))
+        .column(Column::right("its mean").droppable(4), |row| figure(row.best_rival_mean))
         .build()
 }
 
