@@ -209,8 +209,12 @@ fn advise_takes_what_was_measured_on_the_same_array() {
         ["compare", "two-hdd-raid1", "rand-4k-qd1", "--policy", "pid", "-o", "simulated"];
     let simulate = [&simulate[..], &["--duration", "10ms", "--repeats", "2"]].concat();
     stdout(&machine.folder.run(&simulate));
-    let simulated = [&ask[..5], &["simulated"]].concat();
-    refused(&simulated, &["these results were simulated", "mirrorball bench"]);
+    let without_oracle = [&simulate[..5], &["-o", "bare"], &simulate[7..], &["--no-oracle"]];
+    stdout(&machine.folder.run(&without_oracle.concat()));
+    for folder in ["simulated", "bare"] {
+        let simulated = [&ask[..5], &[folder]].concat();
+        refused(&simulated, &["these results were simulated", "mirrorball bench"]);
+    }
 }
 
 #[test]

@@ -14,11 +14,11 @@ function commands(title, list) {
   return el("div", { class: "step" }, el("h4", {}, title), el("pre", {}, text), copy);
 }
 
-/** How much faster a policy is; a factor with a wide spread is rounded. */
+/** How much faster a policy is; a rough one is rounded. */
 function factor_text(advised) {
   if (advised.factor === null) return "what you have completed nothing";
-  const digits = advised.spread > 0.25 ? 1 : 2;
-  const about = advised.spread > 0.25 ? "about " : "";
+  const digits = advised.is_rough ? 1 : 2;
+  const about = advised.is_rough ? "about " : "";
   return `${about}${advised.factor.toFixed(digits)} times as fast`;
 }
 

@@ -104,8 +104,8 @@ pub(crate) struct Args {
           value_parser = numbers::seed)]
     seed: u64,
 
-    /// Simulated time of every job with its unit, for example 500ms, 10s or 2m [default: 200ms to
-    /// 3s, the less the faster the array]
+    /// Simulated time of every job with its unit, for example 500ms, 10s or 2m [default: for each
+    /// job from 200ms to 3s, the less the more I/O it makes]
     #[arg(short, long, value_name = "TIME",
           allow_hyphen_values = true, value_parser = numbers::positive_duration)]
     duration: Option<Nanos>,

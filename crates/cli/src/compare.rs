@@ -18,7 +18,8 @@ use mirrorball_core::policies::{PROGRAM_FAMILY, Spec, rounding_notes};
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_lab::evaluation::advice::chosen_system::{ChosenSystem, Offered};
-use mirrorball_lab::evaluation::advice::{effort, text};
+use mirrorball_lab::evaluation::advice::effort::{self, Pilot};
+use mirrorball_lab::evaluation::advice::text;
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::inputs::{DEFAULT_JOBS, Inputs, builtin_job_names};
 use mirrorball_lab::experiment::plan::{Choices, Plan, Reference};
@@ -173,7 +174,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let ranking = args.ranking.loaded(&mut registry).map_err(Failure::WrongUse)?;
     let inputs = inputs.with_registry(registry.unwrap_or_default());
     let plan = plan(args, &policies, &inputs, offered.as_ref(), build);
-    let (plan, round) = plan.map_err(Failure::WrongUse)?;
+    let (plan, round, costs) = plan.map_err(Failure::WrongUse)?;
     let names: Vec<&str> = plan.policies.iter().map(String::as_str).collect();
     let checked = ranking.check(&names, || "add it to --policy".into());
     checked.map_err(Failure::WrongUse)?;
@@ -184,6 +185,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let rounds = Rounds {
         plan: &plan,
         round,
+        costs: &costs,
         inputs: &inputs,
         folder: &folder,
         threads: args.threads,
@@ -294,15 +296,15 @@ fn is_default(args: &Args) -> bool {
         && args.budget == effort::BUDGET
 }
 
-/// The plan that `args` ask for, with all rounds of repeats, and the number of repeats of a round;
-/// `policies` is their list of policies, with its programs loaded.
+/// The plan that `args` ask for, with all rounds of repeats, the number of repeats of a round, and
+/// what a cell of each job costs; `policies` is their list of policies, with its programs loaded.
 fn plan(
     args: &Args,
     policies: &str,
     inputs: &Inputs,
     offered: Option<&Offered>,
     build: BuildIdentity,
-) -> Result<(Plan, usize)> {
+) -> Result<(Plan, usize, Vec<u64>)> {
     let specs = match offered {
         Some(offered) => offered.with(policies, &inputs.registry),
         None => inputs.registry.parse_list(policies),
@@ -313,7 +315,7 @@ fn plan(
         spec.build(&devids).map_err(|error| anyhow!("--policy: {error}"))?;
     }
     let round = args.repeats.unwrap_or(REPEATS);
-    let (duration, rounds) = effort(args, inputs, specs.len())?;
+    let (duration, rounds, costs) = effort(args, inputs, specs.len())?;
     let copies = inputs.array.chunk_map()?.copies();
     let choices = Choices {
         policies: specs.iter().map(ToString::to_string).collect(),
@@ -326,28 +328,34 @@ fn plan(
         plan.reference = Reference::Nothing;
     }
     let plan = plan.with_programs(inputs.registry.programs()).with_looks(rounds);
-    Ok((plan, round as usize))
+    Ok((plan, round as usize, costs))
 }
 
-/// The simulated time of jobs, `None` for that of the jobs, and the most rounds of repeats.
+/// The simulated time of jobs, `None` for that of the jobs, the most rounds of repeats, and what a
+/// cell of each job costs, if that is known.
 ///
 /// Built-in jobs are simulated for a shorter time on an array that is so fast that their `runtime`
 /// would take more than the budget.
-fn effort(args: &Args, inputs: &Inputs, policies: usize) -> Result<(Option<Nanos>, u32)> {
+fn effort(args: &Args, inputs: &Inputs, policies: usize) -> Result<(Option<Nanos>, u32, Vec<u64>)> {
     let is_builtin = |job: &String| builtin_job_names().any(|name| name == job);
     let can_be_shorter = args.duration.is_none() && args.jobs.iter().all(is_builtin);
     let sections = inputs.jobs.iter().flat_map(|job| &job.sections);
     let runtime = sections.filter_map(|section| section.runtime).max();
     let (Some(time), true) = (args.duration.or(runtime), can_be_shorter || args.repeats.is_none())
     else {
-        return Ok((args.duration, 1));
+        return Ok((args.duration, 1, Vec::new()));
     };
     // The oracle runs, too.
     let runs = u64::from(args.repeats.unwrap_or(REPEATS)) * (policies as u64 + 1);
-    let affordable = effort::affordable(inputs, PILOT_POLICY, runs, args.budget)?;
-    let rounds = if args.repeats.is_some() { 1 } else { effort::rounds(affordable, time) };
+    let pilot = Pilot::run(inputs, PILOT_POLICY)?;
+    let affordable = pilot.affordable(runs, args.budget);
+    let times = vec![time; inputs.jobs.len()];
+    let rounds = match args.repeats {
+        Some(_) => 1,
+        None => pilot.rounds(&times, runs, args.budget),
+    };
     let shortened = Some(affordable).filter(|affordable| can_be_shorter && *affordable < time);
-    Ok((args.duration.or(shortened), rounds))
+    Ok((args.duration.or(shortened), rounds, pilot.costs(&times)))
 }
 
 /// The command that makes the same plan, with every option written out. The results folder, the

@@ -3,7 +3,8 @@
 use crate::ending::{Ending, Failure};
 use crate::numbers::{self, THREADS, whole_number};
 use crate::output_file::{self, Existing};
-use crate::{folders, programs, progress, screen};
+use crate::progress::{self, Cells};
+use crate::{folders, programs, screen};
 use anyhow::{Result, anyhow, bail, ensure};
 use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::policies::{PROGRAM_FILE, Registry, rounding_notes};
@@ -131,7 +132,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     }
     let path = folder(args, &request);
     let folder = Folder::open(&path, &request).map_err(Failure::WrongUse)?;
-    let cells = request.size as usize * request.cells_per_pairing();
+    let cells = Cells::alike(request.size as usize * request.cells_per_pairing());
     let played = progress::run_cells(cells, "saving what is done", args.threads, |options| {
         league::run(&request, &folder, options)
     });

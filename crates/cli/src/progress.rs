@@ -3,11 +3,13 @@
 use crate::ending::INTERRUPTED;
 use crate::screen;
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use mirrorball_lab::experiment::run::{CellSource, RunOptions};
+use std::fmt;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Makes Ctrl-C ask the work to stop, with a message, and returns the flag that says so. A second
 /// Ctrl-C ends the program at once. Later calls return the same flag, and the last message counts.
@@ -40,40 +42,148 @@ pub(crate) fn bar(length: u64, kind: &str) -> ProgressBar {
     bar.with_style(style.expect("the template is well formed"))
 }
 
-/// Number of cells of a run, by where their records come from.
+/// The cells of a run.
 #[derive(Clone, Copy, Debug)]
+pub(crate) struct Cells<'a> {
+    pub(crate) count: usize,
+    /// Cost of a cell of each job next to those of the others; all cost the same if there is none.
+    pub(crate) costs: &'a [u64],
+}
+
+/// Number of cells of a run, by where their records come from.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CellCounts {
     pub(crate) saved: usize,
     pub(crate) run: usize,
 }
 
-/// Runs cells, `all` in number, by `work`, with a bar of progress. A first Ctrl-C stops the run,
-/// with `message`, a second one ends the program at once.
-///
-/// # Errors
-/// That of `work`, or if the system refuses Ctrl-C.
+/// When a run will end, by what was done so far.
+#[derive(Debug)]
+struct ExpectedEnd {
+    began: Instant,
+    /// Cost of what is done, and of it all.
+    done: u64,
+    all: u64,
+    /// Cost of what an earlier run saved.
+    saved: u64,
+    /// The earliest estimate: the time that is left is never said to grow.
+    at: Option<Instant>,
+}
+
+impl ExpectedEnd {
+    /// Part of the work after which an estimate is made.
+    const PART: u64 = 20;
+
+    fn new(began: Instant, all: u64) -> ExpectedEnd {
+        ExpectedEnd { began, done: 0, all, saved: 0, at: None }
+    }
+
+    fn add(&mut self, cost: u64, source: CellSource, now: Instant) {
+        self.done += cost;
+        if source == CellSource::Saved {
+            self.saved += cost;
+            return;
+        }
+        let run = self.done - self.saved;
+        if run * ExpectedEnd::PART >= self.all - self.saved {
+            let each = now.duration_since(self.began).as_secs_f64() / run as f64;
+            let left = each * self.all.saturating_sub(self.done) as f64;
+            let estimate = now + Duration::from_secs_f64(left);
+            self.at = Some(self.at.map_or(estimate, |at| at.min(estimate)));
+        }
+    }
+
+    /// The time left, in words.
+    fn left(&self, now: Instant) -> String {
+        self.at.map_or("…".to_owned(), |at| {
+            // Not `0 s`: something is left while the bar is shown.
+            let seconds = at.saturating_duration_since(now).as_secs() + 1;
+            HumanDuration(Duration::from_secs(seconds)).to_string()
+        })
+    }
+}
+
+impl Cells<'_> {
+    /// Cells of about the same cost.
+    pub(crate) fn alike(count: usize) -> Cells<'static> {
+        Cells { count, costs: &[] }
+    }
+
+    /// Cost of all of them.
+    fn cost(&self) -> u64 {
+        match self.costs.len() {
+            0 => self.count as u64,
+            jobs => self.costs.iter().sum::<u64>() * (self.count / jobs) as u64,
+        }
+    }
+}
+
+/// Runs cells by `work`, with a bar of progress. A first Ctrl-C stops the run, with `message`, a
+/// second one ends the program at once. Fails as `work`, or if the system refuses Ctrl-C.
 pub(crate) fn run_cells<T>(
-    all: usize,
+    cells: Cells<'_>,
     message: &'static str,
     threads: Option<NonZeroUsize>,
     work: impl FnOnce(&RunOptions<'_>) -> Result<T>,
 ) -> Result<(T, CellCounts)> {
     let stop = stop_at_ctrl_c(message)?;
-    let bar = bar(all as u64, "cells");
-    let [saved, run] = [AtomicUsize::new(0), AtomicUsize::new(0)];
-    let on_cell = |source| {
-        match source {
-            CellSource::Saved => {
-                let saved = saved.fetch_add(1, Ordering::Relaxed) + 1;
-                bar.set_message(format!("({saved} reused from an earlier run)"));
-                // The rate is that of cells which are run.
-                bar.reset_eta();
-            }
-            CellSource::Run => _ = run.fetch_add(1, Ordering::Relaxed),
-        }
-        bar.inc(1);
+    let end = Arc::new(Mutex::new(ExpectedEnd::new(Instant::now(), cells.cost())));
+    let shown = Arc::clone(&end);
+    let left = move |_: &ProgressState, out: &mut dyn fmt::Write| {
+        let end = shown.lock().unwrap_or_else(PoisonError::into_inner);
+        // The bar has no way to report that a terminal is gone.
+        _ = write!(out, "{}", end.left(Instant::now()));
     };
-    let result = work(&RunOptions { threads, stop, on_cell: &on_cell });
+    let style = ProgressStyle::with_template("{wide_bar} {msg}, {left} to go");
+    let style = style.expect("the template is well formed").with_key("left", left);
+    let bar = ProgressBar::new(cells.cost()).with_style(style);
+    let counts = Mutex::new(CellCounts::default());
+    let on_cell = |source, cost| {
+        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let reused = match source {
+            CellSource::Saved => &mut counts.saved,
+            CellSource::Run => &mut counts.run,
+        };
+        *reused += 1;
+        end.lock().unwrap_or_else(PoisonError::into_inner).add(cost, source, Instant::now());
+        let (done, all) = (counts.saved + counts.run, cells.count);
+        bar.set_message(match counts.saved {
+            0 => format!("{done}/{all} cells"),
+            saved => format!("{done}/{all} cells ({saved} reused)"),
+        });
+        bar.inc(cost);
+    };
+    let result = work(&RunOptions { threads, stop, costs: cells.costs, on_cell: &on_cell });
     bar.finish_and_clear();
-    Ok((result?, CellCounts { saved: saved.into_inner(), run: run.into_inner() }))
+    Ok((result?, counts.into_inner().unwrap_or_else(PoisonError::into_inner)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first cells may be the fast ones of their job.
+    #[test]
+    fn the_time_left_only_falls() {
+        let began = Instant::now();
+        let at = |seconds: u64| began + Duration::from_secs(seconds);
+        let mut end = ExpectedEnd::new(began, 100);
+        end.add(1, CellSource::Run, at(1));
+        assert_eq!(end.left(at(1)), "…", "too little is done");
+        end.add(20, CellSource::Saved, at(1));
+        end.add(9, CellSource::Run, at(10));
+        let words = |seconds: u64| HumanDuration(Duration::from_secs(seconds)).to_string();
+        assert_eq!(end.left(at(10)), words(71), "a second for each of 70");
+        end.add(10, CellSource::Run, at(40));
+        assert_eq!(end.left(at(40)), words(41), "not later than was said");
+        end.add(40, CellSource::Run, at(60));
+        assert_eq!(end.left(at(60)), words(21), "20 of 60 in 60 s");
+        assert_eq!(end.left(at(99)), words(1));
+    }
+
+    #[test]
+    fn cells_cost_what_their_jobs_cost() {
+        assert_eq!(Cells { count: 12, costs: &[10, 1, 1] }.cost(), 48);
+        assert_eq!(Cells::alike(12).cost(), 12);
+    }
 }

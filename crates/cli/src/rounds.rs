@@ -17,6 +17,8 @@ use std::path::Path;
 pub(crate) struct Rounds<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) round: usize,
+    /// Cost of a cell of each job next to those of the others, if that is known.
+    pub(crate) costs: &'a [u64],
     pub(crate) inputs: &'a Inputs,
     pub(crate) folder: &'a Path,
     pub(crate) threads: Option<NonZeroUsize>,
@@ -65,8 +67,8 @@ impl Rounds<'_> {
         let work = |options: &RunOptions<'_>| {
             run::run(plan, &SimExecutor::new(self.inputs, options.stop)?, results, options)
         };
-        let all = plan.cells().len();
-        progress::run_cells(all, "finishing the running cells", self.threads, work)
+        let cells = progress::Cells { count: plan.cells().len(), costs: self.costs };
+        progress::run_cells(cells, "finishing the running cells", self.threads, work)
     }
 }
 

@@ -268,6 +268,7 @@ impl SweepPlan {
             seeds: (0..repeats).map(|repeat| seed.wrapping_add(repeat.into())).collect(),
             looks: 1,
             duration_ns: self.duration_ns,
+            job_durations_ns: BTreeMap::new(),
         }
     }
 

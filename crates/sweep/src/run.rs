@@ -161,7 +161,7 @@ impl Work<'_> {
                 }
             }
         }
-        unit.iter().for_each(|_| (self.options.on_cell)(CellSource::Run));
+        unit.iter().for_each(|_| (self.options.on_cell)(CellSource::Run, 1));
         let is_time = batch.since.elapsed() >= self.limits.time;
         let least = if is_time { 0 } else { self.limits.cells };
         self.write(&mut batch, least)

@@ -110,7 +110,6 @@ impl Run {
             "jobs": plan.jobs.iter().map(|job| &job.name).collect::<Vec<&String>>(),
             "seeds": self.question.round,
             "policies": plan.policies,
-            "duration_ns": plan.duration_ns,
             "note": self.question.chosen.note,
         })
     }

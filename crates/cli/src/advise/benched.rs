@@ -9,7 +9,6 @@ use anyhow::{Result, bail};
 use mirrorball_disk::array_file::{ArraySource, ArraySpec};
 use mirrorball_lab::evaluation::advice::answer::ArrayAnswer;
 use mirrorball_lab::experiment::inputs::{Inputs, load_array};
-use mirrorball_lab::experiment::plan::{Plan, Reference};
 use mirrorball_lab::experiment::results::{self, ResultSet};
 use mirrorball_lab::experiment::study::Criteria;
 use std::path::Path;
@@ -29,7 +28,7 @@ pub(super) fn answer(
     let baseline = Some(offered.now.clone());
     let set = load(folder, &Criteria { baseline, ..Criteria::default() });
     let set = set.map_err(Failure::WrongUse)?;
-    check(folder, &set.study.plan, &array, &offered.now).map_err(Failure::WrongUse)?;
+    check(folder, &set, &array, &offered.now).map_err(Failure::WrongUse)?;
     let mut advice = offered.advice(&set.study, &array, &[]);
     let rounds = set.study.plan.seeds.len();
     let plural = if rounds == 1 { "" } else { "s" };
@@ -58,9 +57,10 @@ fn load(folder: &Path, criteria: &Criteria) -> Result<ResultSet> {
 }
 
 /// Checks that results are measurements of `array` with the setting `now` among them.
-fn check(folder: &Path, plan: &Plan, array: &ArraySpec, now: &str) -> Result<()> {
-    let place = folder.display();
-    if plan.reference != Reference::Nothing {
+fn check(folder: &Path, set: &ResultSet, array: &ArraySpec, now: &str) -> Result<()> {
+    let (place, plan) = (folder.display(), &set.study.plan);
+    // What was measured is of fio.
+    if set.cells.iter().any(|cell| cell.imported.is_none()) {
         bail!(
             "--measured {place}: these results were simulated\n  help: `mirrorball bench` measures \
              an array; without --measured, advise simulates"

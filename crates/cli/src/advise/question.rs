@@ -117,6 +117,7 @@ impl Question {
         let rounds = Rounds {
             plan,
             round: self.asked.round,
+            costs: &self.asked.costs,
             inputs,
             folder: &folder,
             threads: args.threads,

@@ -3,7 +3,8 @@
 use super::{RunArgs, Shard, SweepAction};
 use crate::ending::{Ending, Failure};
 use crate::output_file::{self, Existing};
-use crate::{programs, progress, screen};
+use crate::progress::{self, Cells};
+use crate::{programs, screen};
 use anyhow::{Context, Result, anyhow};
 use mirrorball_io::programs::ProgramReference;
 use mirrorball_lab::experiment::build::BuildIdentity;
@@ -135,7 +136,7 @@ fn run_cells(args: &RunArgs) -> Result<Ending, Failure> {
     };
     let message = "writing the cells that are done";
     let work = |options: &RunOptions<'_>| run::run(&folder, &places, done, limits, options);
-    let ran = progress::run_cells(places.len() - saved, message, args.threads, work);
+    let ran = progress::run_cells(Cells::alike(places.len() - saved), message, args.threads, work);
     let outcome = ran.map_err(Failure::Fault)?.0;
     let (ran, all) = (outcome.ran, places.len());
     screen::say(format_args!("{ran} cells were run, {saved} of {all} were done before"));

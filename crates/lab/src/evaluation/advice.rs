@@ -108,6 +108,9 @@ pub struct AdvisedPolicy {
     /// The widest 95 % interval over the repeats of its figures and of those of what is in force,
     /// as a fraction.
     pub spread: Option<f64>,
+    /// True if the factor is rounded: the spread is wide, or jobs were simulated for a shorter time
+    /// than by default, so that the start of a load has more weight.
+    pub is_rough: bool,
     /// How to put it into force.
     pub commands: Commands,
     /// What its user should know.
@@ -393,6 +396,7 @@ impl Chooser<'_> {
         let setting = settings.iter().find(|setting| setting.spec == spec);
         let served = self.is_served(&spec);
         let through_export = factor.map(|it| it * served::factor(study, &spec));
+        let spread = spread(study, &[&spec, in_force.spec]);
         let is_serve_worth = through_export.is_none_or(|it| it >= WORTH_A_NEW_VOLUME);
         AdvisedPolicy {
             factor: if served { through_export } else { factor },
@@ -403,7 +407,8 @@ impl Chooser<'_> {
             jobs: study.jobs.len(),
             slower: slower(study, (&spec, served), in_force.spec),
             served,
-            spread: spread(study, &[&spec, in_force.spec]),
+            is_rough: spread.is_some_and(|spread| spread > UNCERTAIN),
+            spread,
             takes: setting.map_or_else(
                 || elsewhere(&spec, system, profile, is_serve_worth),
                 |it| takes(it, system),

@@ -244,12 +244,12 @@ fn run_pairing(
     record.entries.retain(is_usable);
     let (saved, missing): (Vec<_>, Vec<_>) =
         plan.cells().into_iter().partition(|cell| record.entry(cell.policy).is_some());
-    saved.iter().for_each(|_| (options.on_cell)(CellSource::Saved));
+    saved.iter().for_each(|_| (options.on_cell)(CellSource::Saved, 1));
     let executor = SimExecutor::new(&inputs, options.stop)?;
     let result = missing.iter().try_for_each(|cell| {
         let summary = CellSummary::new(cell.record(executor.run(cell)?));
         record.entries.push(EntryRecord::new(&plan.build, &summary));
-        (options.on_cell)(CellSource::Run);
+        (options.on_cell)(CellSource::Run, 1);
         Ok(())
     });
     if has_new_last || !missing.is_empty() {

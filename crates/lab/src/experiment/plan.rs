@@ -13,9 +13,11 @@ use crate::experiment::environment::Environment;
 use crate::experiment::hash::stable_hash;
 use crate::experiment::record::{CellIdentity, CellRecord, ORACLE, RunRecord, SCHEMA_VERSION};
 use mirrorball_core::policies::PolicyProgram;
+use mirrorball_core::units::Nanos;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// An experiment.
@@ -49,6 +51,9 @@ pub struct Plan {
     pub looks: u32,
     /// Replaces every section's `runtime`, if given.
     pub duration_ns: Option<u64>,
+    /// The same for single jobs, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub job_durations_ns: BTreeMap<String, u64>,
 }
 
 /// An array or a job as text.
@@ -135,6 +140,7 @@ impl Plan {
             seeds: choices.seeds,
             looks: 1,
             duration_ns: choices.duration_ns,
+            job_durations_ns: BTreeMap::new(),
         }
     }
 
@@ -155,6 +161,20 @@ impl Plan {
     #[must_use]
     pub fn with_looks(self, looks: u32) -> Plan {
         Plan { looks, ..self }
+    }
+
+    /// What replaces the `runtime` of the sections of a job, if anything does.
+    pub fn duration_of(&self, job: &str) -> Option<u64> {
+        self.job_durations_ns.get(job).copied().or(self.duration_ns)
+    }
+
+    /// The simulated time of the jobs, in words.
+    pub fn duration_in_words(&self) -> String {
+        let general = self.duration_ns.map(|duration| Nanos(duration).to_string());
+        let own = self.job_durations_ns.iter();
+        let own = own.map(|(job, &duration)| format!("{job} {}", Nanos(duration)));
+        let all: Vec<String> = general.into_iter().chain(own).collect();
+        if all.is_empty() { "that of the jobs".to_owned() } else { all.join(", ") }
     }
 
     /// `other` with the repeats of this plan, if those of one begin those of the other.
@@ -187,10 +207,6 @@ impl Plan {
     /// same. The command and the machine are not compared.
     pub fn differences(&self, other: &Plan) -> Vec<String> {
         let seeds = |plan: &Plan| format!("{:?}", plan.seeds);
-        let duration = |plan: &Plan| match plan.duration_ns {
-            Some(duration_ns) => mirrorball_core::units::Nanos(duration_ns).to_string(),
-            None => "that of the jobs".to_owned(),
-        };
         let schema = |plan: &Plan| plan.schema_version.to_string();
         let names = |plan: &Plan| {
             plan.jobs.iter().map(|job| job.name.as_str()).collect::<Vec<&str>>().join(", ")
@@ -202,7 +218,7 @@ impl Plan {
             ("jobs", names(other), names(self)),
             ("policies", other.policies.join(", "), self.policies.join(", ")),
             ("seeds", seeds(other), seeds(self)),
-            ("duration", duration(other), duration(self)),
+            ("duration", other.duration_in_words(), self.duration_in_words()),
         ];
         let mut differences: Vec<String> = by_value
             .into_iter()
@@ -263,16 +279,22 @@ impl Cell<'_> {
             policy: self.policy.to_owned(),
             repeat: self.repeat,
             seed: self.seed,
-            duration_ns: self.plan.duration_ns,
+            duration_ns: self.duration_ns(),
         }
+    }
+
+    /// What replaces the `runtime` of its job's sections, if anything does.
+    pub fn duration_ns(&self) -> Option<u64> {
+        self.plan.duration_of(&self.job().name)
     }
 
     /// Hash of everything that decides its result. Cells with equal keys have equal results, so a
     /// saved cell with this key is not run again.
     pub fn key(&self) -> String {
-        let Plan { build, array, duration_ns, .. } = self.plan;
+        let Plan { build, array, .. } = self.plan;
         let job = self.job();
-        let duration = duration_ns.map_or("none".to_owned(), |duration| duration.to_string());
+        let duration =
+            self.duration_ns().map_or("none".to_owned(), |duration| duration.to_string());
         let is_own = |program: &&ProgramObject| self.policy.starts_with(&program.name);
         let program = self.plan.programs.iter().find(is_own);
         stable_hash([

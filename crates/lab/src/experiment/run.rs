@@ -12,6 +12,7 @@ use crate::experiment::results::Results;
 use crate::experiment::study::CellSummary;
 use anyhow::{Context, Result};
 use rayon::ThreadPoolBuilder;
+use std::cmp::Reverse;
 use std::num::NonZeroUsize;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,8 +22,11 @@ pub struct RunOptions<'a> {
     pub threads: Option<NonZeroUsize>,
     /// Once set, no further unit is started, and the executor gives up the cells that are running.
     pub stop: &'a AtomicBool,
-    /// Called after each cell, by the thread that ran it.
-    pub on_cell: &'a (dyn Fn(CellSource) + Sync),
+    /// What a cell of each job of a plan costs next to those of the others; all cost the same if
+    /// there is none. The most costly are run first.
+    pub costs: &'a [u64],
+    /// Called after each cell with its cost, by the thread that ran it.
+    pub on_cell: &'a (dyn Fn(CellSource, u64) + Sync),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +48,11 @@ impl RunOptions<'_> {
     /// True if the run is to end now.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// What a cell of a job costs.
+    fn cost(&self, job: usize) -> u64 {
+        self.costs.get(job).copied().unwrap_or(1)
     }
 
     /// Runs `units` on threads and returns the results of those that are done, in order. `run` has
@@ -86,7 +95,7 @@ impl RunOptions<'_> {
 /// Runs the cells of `plan` that `results` does not hold yet.
 ///
 /// # Errors
-/// The first failure in the order of the plan: of a cell, or to save one. No cell is started after
+/// The first failure in the order of the runs: of a cell, or to save one. No cell is started after
 /// a failure; those that are done stay saved.
 pub fn run(
     plan: &Plan,
@@ -95,9 +104,17 @@ pub fn run(
     options: &RunOptions<'_>,
 ) -> Result<Ending> {
     let cells = plan.cells();
-    let summaries = options.run_units(&cells, |cell| run_cell(cell, executor, results, options))?;
+    let mut order: Vec<usize> = (0..cells.len()).collect();
+    order.sort_by_key(|&place| Reverse(options.cost(cells[place].job_index)));
+    let run = |&place: &usize| run_cell(&cells[place], executor, results, options);
+    let summaries = options.run_units(&order, run)?;
     let (done, all) = (summaries.len(), cells.len());
-    Ok(if done == all { Ending::Complete(summaries) } else { Ending::Interrupted { done, all } })
+    if done < all {
+        return Ok(Ending::Interrupted { done, all });
+    }
+    let mut placed: Vec<(usize, CellSummary)> = order.into_iter().zip(summaries).collect();
+    placed.sort_by_key(|(place, _)| *place);
+    Ok(Ending::Complete(placed.into_iter().map(|(_, summary)| summary).collect()))
 }
 
 fn run_cell(
@@ -106,8 +123,9 @@ fn run_cell(
     results: &Results,
     options: &RunOptions<'_>,
 ) -> Result<Option<CellSummary>> {
+    let cost = options.cost(cell.job_index);
     if let Some(saved) = results.load(cell) {
-        (options.on_cell)(CellSource::Saved);
+        (options.on_cell)(CellSource::Saved, cost);
         return Ok(Some(CellSummary::new(saved)));
     }
     let measured = match executor.run(cell) {
@@ -116,7 +134,7 @@ fn run_cell(
     };
     let record = cell.record(measured);
     results.save(cell, &record)?;
-    (options.on_cell)(CellSource::Run);
+    (options.on_cell)(CellSource::Run, cost);
     Ok(Some(CellSummary::new(record)))
 }
 

@@ -95,7 +95,7 @@ impl<'a> SimExecutor<'a> {
             job: &self.inputs.jobs[cell.job_index],
             policy: policy_under_test,
             seed: cell.seed,
-            duration: cell.plan.duration_ns.map(Nanos),
+            duration: cell.duration_ns().map(Nanos),
             // The checkers have watched every policy in the simulator's own tests.
             checks: Checks::Off,
         };

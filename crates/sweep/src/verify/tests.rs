@@ -27,7 +27,7 @@ fn a_changed_figure_is_found_and_named() {
     let stop = AtomicBool::new(false);
     let all: Vec<usize> = (0..folder.cells.len()).collect();
     let limits = PartLimits { cells: 2, time: Duration::from_secs(3600) };
-    let options = RunOptions { threads: None, stop: &stop, on_cell: &|_| () };
+    let options = RunOptions { threads: None, stop: &stop, costs: &[], on_cell: &|_, _| () };
     let outcome = run(&folder, &all, folder.done().unwrap(), limits, &options).unwrap();
     assert_eq!((outcome.ran, outcome.failed.len()), (6, 0));
     let check =

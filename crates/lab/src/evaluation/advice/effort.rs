@@ -24,7 +24,7 @@ const PILOT_IOS: u64 = 2000;
 /// Limits of the simulated time of a job: a hard disk serves some ten requests in the least, and
 /// what a hard disk does in the most is decided by the repeats.
 const SHORTEST: Nanos = Nanos(200_000_000);
-const LONGEST: Nanos = Nanos(3_000_000_000);
+pub(super) const LONGEST: Nanos = Nanos(3_000_000_000);
 
 /// Seeds from `first` on, so that the numbers of processes leave every remainder of a division by
 /// `copies` equally often, as far as `count` allows. A policy that reads the mirror with the number
@@ -56,45 +56,88 @@ pub fn seeds_in_rounds(first: u64, round: u32, rounds: u32, copies: usize) -> Ve
     seeds
 }
 
-/// The simulated time of each job of an advice for which `affordable` is known.
-pub fn duration(affordable: Nanos) -> Nanos {
-    affordable.min(LONGEST)
+/// Number of member I/Os that jobs make, found by short runs of them.
+pub struct Pilot {
+    /// By job, in the simulated time.
+    ios: Vec<u64>,
+    time: Nanos,
 }
 
-/// Number of rounds of repeats for which the budget suffices, where one may take `affordable`, and
-/// its jobs take `duration`.
-pub fn rounds(affordable: Nanos, duration: Nanos) -> u32 {
-    (affordable.0 / duration.0.max(1)).clamp(1, ROUNDS_MAX) as u32
-}
-
-/// The simulated time of each job with which `runs` runs of every job stay within a budget on two
-/// cores, in steps of 100 ms, and never too short to say something. `policy` is in force. Fails if
-/// the array cannot be simulated.
-pub fn affordable(inputs: &Inputs, policy: &str, runs: u64, budget: Nanos) -> Result<Nanos> {
-    let spec = Spec::parse(policy).expect("a setting of a system is a policy");
-    let (mut ios, mut pilot) = (0, Nanos::ZERO);
-    for time in PILOTS {
-        if ios >= PILOT_IOS {
-            break;
+impl Pilot {
+    /// Runs the jobs under `policy`. Fails if the array cannot be simulated.
+    pub fn run(inputs: &Inputs, policy: &str) -> Result<Pilot> {
+        let spec = Spec::parse(policy).expect("a setting of a system is a policy");
+        let mut pilot = Pilot { ios: Vec::new(), time: Nanos::ZERO };
+        for time in PILOTS {
+            if pilot.ios.iter().sum::<u64>() >= PILOT_IOS {
+                break;
+            }
+            let ios = |job| {
+                let record = engine::run(&Simulation {
+                    array: &inputs.array,
+                    job,
+                    policy: PolicyUnderTest::Parsed(&spec),
+                    seed: 1,
+                    duration: Some(time),
+                    checks: Checks::Off,
+                })?;
+                Ok(record.member_ios)
+            };
+            pilot = Pilot { ios: inputs.jobs.iter().map(ios).collect::<Result<_>>()?, time };
         }
-        (ios, pilot) = (0, time);
-        for job in &inputs.jobs {
-            let record = engine::run(&Simulation {
-                array: &inputs.array,
-                job,
-                policy: PolicyUnderTest::Parsed(&spec),
-                seed: 1,
-                duration: Some(pilot),
-                checks: Checks::Off,
-            })?;
-            ios += record.member_ios;
-        }
+        Ok(pilot)
     }
-    const STEP: u128 = 100_000_000;
-    let ios_max = u128::from(IOS_PER_SECOND) * u128::from(budget.0) / 1_000_000_000;
-    let affordable = ios_max * u128::from(pilot.0) / u128::from((ios * runs).max(1));
-    let time = u64::try_from(affordable / STEP * STEP).unwrap_or(u64::MAX);
-    Ok(Nanos(time).max(SHORTEST))
+
+    /// The simulated time of every job with which `runs` runs of each stay within a budget, in
+    /// steps of 100 ms, and never too short to say something.
+    pub fn affordable(&self, runs: u64, budget: Nanos) -> Nanos {
+        self.time_for(ios_in(budget), self.ios.iter().sum(), runs)
+    }
+
+    /// The simulated time of each job of an advice, so that a round of `runs` runs of all takes
+    /// half of the budget, and another one can follow. No job takes longer than says something new;
+    /// what those with few I/Os leave of their shares goes to the others.
+    pub fn durations(&self, runs: u64, budget: Nanos) -> Vec<Nanos> {
+        let mut left = ios_in(budget) / 2 / u128::from(runs);
+        let mut times = vec![LONGEST; self.ios.len()];
+        let mut order: Vec<usize> = (0..times.len()).collect();
+        order.sort_by_key(|&job| self.ios[job]);
+        for (place, &job) in order.iter().enumerate() {
+            let share = left / (times.len() - place) as u128;
+            times[job] = self.time_for(share, self.ios[job], 1).min(LONGEST);
+            left = left.saturating_sub(self.cost(self.ios[job], times[job]).into());
+        }
+        times
+    }
+
+    /// Number of rounds of `runs` runs of each job for which a budget suffices, where the jobs take
+    /// these times.
+    pub fn rounds(&self, durations: &[Nanos], runs: u64, budget: Nanos) -> u32 {
+        let round = u128::from(self.costs(durations).iter().sum::<u64>()) * u128::from(runs);
+        (ios_in(budget) / round.max(1)).clamp(1, u128::from(ROUNDS_MAX)) as u32
+    }
+
+    /// What a run of each job costs that takes these times: a number of I/Os.
+    pub fn costs(&self, durations: &[Nanos]) -> Vec<u64> {
+        self.ios.iter().zip(durations).map(|(&ios, &time)| self.cost(ios, time)).collect()
+    }
+
+    /// Number of I/Os in a time of a job that makes `ios` in the pilot's.
+    fn cost(&self, ios: u64, time: Nanos) -> u64 {
+        (u128::from(ios) * u128::from(time.0) / u128::from(self.time.0)).max(1) as u64
+    }
+
+    /// The time in which `runs` runs of what makes `ios` in the pilot's time make `ios_max`.
+    fn time_for(&self, ios_max: u128, ios: u64, runs: u64) -> Nanos {
+        const STEP: u128 = 100_000_000;
+        let time = ios_max * u128::from(self.time.0) / u128::from((ios * runs).max(1));
+        Nanos(u64::try_from(time / STEP * STEP).unwrap_or(u64::MAX)).max(SHORTEST)
+    }
+}
+
+/// Number of member I/Os that two cores simulate in a time.
+fn ios_in(budget: Nanos) -> u128 {
+    u128::from(IOS_PER_SECOND) * u128::from(budget.0) / 1_000_000_000
 }
 
 #[cfg(test)]
@@ -122,16 +165,21 @@ mod tests {
 
     #[test]
     fn a_faster_array_is_simulated_for_a_shorter_time() {
-        let time = |array: &str, runs: u64| {
-            let inputs = Inputs::load(array, &["rand-4k-qd32".to_owned()]).unwrap();
-            let affordable = affordable(&inputs, "md/raid1", runs, BUDGET).unwrap();
-            let time = duration(affordable);
-            assert!(rounds(affordable, time) == 1 || time == LONGEST);
-            time
+        let times = |array: &str, runs: u64| {
+            let jobs = ["rand-4k-qd32", "rand-4k-qd1"].map(str::to_owned);
+            let inputs = Inputs::load(array, &jobs).unwrap();
+            let pilot = Pilot::run(&inputs, "md/raid1").unwrap();
+            let times = pilot.durations(runs, BUDGET);
+            let used = pilot.rounds(&times, runs, BUDGET);
+            assert!((1..=ROUNDS_MAX as u32).contains(&used));
+            <[Nanos; 2]>::try_from(times).unwrap()
         };
-        assert_eq!(time("eight-hdd-raid10", 72), LONGEST);
-        let ssds = time("two-ssd-raid1", 720);
-        assert!(ssds < LONGEST && ssds >= SHORTEST, "{ssds}");
-        assert_eq!(time("two-ssd-raid1", 1_000_000), SHORTEST);
+        assert_eq!(times("eight-hdd-raid10", 72), [LONGEST; 2]);
+        let [deep, single] = times("two-ssd-raid1", 150);
+        assert!(
+            deep < single && single == LONGEST,
+            "what one leaves is of the other: {deep}, {single}"
+        );
+        assert_eq!(times("two-ssd-raid1", 1_000_000), [SHORTEST; 2]);
     }
 }

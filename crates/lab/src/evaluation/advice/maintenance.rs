@@ -391,7 +391,8 @@ fn run_all(
         }
     };
     let &MaintenanceOptions { threads, stop, .. } = options;
-    let runs = RunOptions { threads, stop, on_cell: &|_| () }.run_units(windows, run)?;
+    let runs =
+        RunOptions { threads, stop, costs: &[], on_cell: &|_, _| () }.run_units(windows, run)?;
     Ok((runs.len() == windows.len()).then_some(runs))
 }
 

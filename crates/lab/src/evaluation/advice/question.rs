@@ -5,11 +5,11 @@
 
 use super::answer::{ArrayAnswer, OutOfService};
 use super::chosen_system::{ChosenSystem, Offered};
-use super::effort;
+use super::effort::{self, Pilot};
 use super::maintenance::MaintenanceOptions;
 use crate::experiment::build::BuildIdentity;
 use crate::experiment::inputs::Inputs;
-use crate::experiment::plan::{Choices, Plan};
+use crate::experiment::plan::{Choices, Plan, Reference};
 use crate::experiment::study::{CellSummary, Criteria, Study};
 use crate::experiment::systems::{System, WorkLimit};
 use anyhow::{Result, anyhow};
@@ -53,7 +53,7 @@ pub struct QuestionOptions {
     /// Time for all repeats on two cores.
     pub budget: Nanos,
     pub seed: u64,
-    /// Simulated time of every job; chosen by the array if not given.
+    /// Simulated time of every job; chosen for each by what it does on the array if not given.
     pub duration: Option<Nanos>,
     /// The jobs that the person named; none for [`STANDARD_MIX`].
     pub jobs: Vec<String>,
@@ -91,6 +91,18 @@ pub enum Share {
     OneOf(usize),
 }
 
+/// How much is simulated for a question.
+struct Effort {
+    /// Simulated time of each job.
+    durations: Vec<Nanos>,
+    /// Most rounds of repeats.
+    rounds: u32,
+    /// What a cell of each job costs; none if that is not known.
+    costs: Vec<u64>,
+    /// True if jobs are simulated for a shorter time than by default.
+    is_short: bool,
+}
+
 /// A question that can be run.
 #[derive(Debug)]
 pub struct AdviceQuestion {
@@ -102,6 +114,10 @@ pub struct AdviceQuestion {
     pub plan: Plan,
     /// Number of repeats of the first round, and of each one after it.
     pub round: usize,
+    /// What a cell of each job costs next to those of the others, if that is known.
+    pub costs: Vec<u64>,
+    /// True if jobs are simulated for a shorter time than by default.
+    pub is_short: bool,
     /// What the person chose.
     pub options: QuestionOptions,
     /// How much of the time it has.
@@ -129,17 +145,9 @@ impl AdviceQuestion {
             .with(policies, &Registry::default())
             .map_err(|error| anyhow!("--policy: {error}"))?;
         let (round, seed) = (options.repeats.unwrap_or(REPEATS), options.seed);
-        let (duration, rounds) = match (options.duration, options.repeats) {
-            (Some(duration), Some(_)) => (duration, 1),
-            (duration, repeats) => {
-                // The oracle runs, too.
-                let runs = parts * u64::from(round) * (specs.len() as u64 + 1);
-                let affordable = effort::affordable(&inputs, &offered.now, runs, options.budget)?;
-                let duration = duration.unwrap_or(effort::duration(affordable));
-                let is_fixed = repeats.is_some() || share != Share::Whole;
-                (duration, if is_fixed { 1 } else { effort::rounds(affordable, duration) })
-            }
-        };
+        let runs = parts * u64::from(round) * specs.len() as u64;
+        let effort = Effort::new(&inputs, &offered.now, runs, &options)?;
+        let rounds = if share == Share::Whole { effort.rounds } else { 1 };
         let copies = inputs.array.chunk_map()?.copies();
         let seeds = effort::seeds_in_rounds(seed, round, rounds, copies);
         let repeats = match options.repeats {
@@ -147,20 +155,27 @@ impl AdviceQuestion {
             None => format!("--budget {}ns", options.budget.0),
         };
         let words: Vec<String> = options.job_names().iter().map(|job| quoted(job)).collect();
+        let duration =
+            options.duration.map_or(String::new(), |it| format!(" --duration {}ns", it.0));
         let command = format!(
-            "mirrorball advise {} {} --system {} --policy {} {repeats} --seed {seed} --duration \
-             {}ns",
+            "mirrorball advise {} {} --system {} --policy {} {repeats} --seed {seed}{duration}",
             quoted(name),
             words.join(" "),
             quoted(chosen.as_written()),
             quoted(policies),
-            duration.0
         );
         let policies = specs.iter().map(ToString::to_string).collect();
-        let choices = Choices { policies, seeds, duration_ns: Some(duration.0) };
+        let choices = Choices { policies, seeds, duration_ns: options.duration.map(|it| it.0) };
         let (array, sources) = (inputs.array_source.clone(), inputs.job_sources.clone());
-        let plan = Plan::new(build, array, sources, choices, command).with_looks(rounds);
-        Ok(AdviceQuestion { inputs, chosen, plan, round: round as usize, offered, options, share })
+        let mut plan = Plan::new(build, array, sources, choices, command).with_looks(rounds);
+        // No policy is judged by how close it comes to the oracle, which costs as much as four.
+        plan.reference = Reference::Nothing;
+        if options.duration.is_none() {
+            let names = plan.jobs.iter().map(|job| job.name.clone());
+            plan.job_durations_ns = names.zip(effort.durations.iter().map(|it| it.0)).collect();
+        }
+        let (round, Effort { costs, is_short, .. }) = (round as usize, effort);
+        Ok(AdviceQuestion { inputs, chosen, plan, round, costs, is_short, options, share, offered })
     }
 
     /// Canonical string of the policy in force.
@@ -185,7 +200,10 @@ impl AdviceQuestion {
         let study = self.study(&self.plan.seeds[..repeats], summaries);
         let failed: Vec<u64> = out.iter().filter(|it| it.is_failed).map(|it| it.devid).collect();
         let array = &self.inputs.array;
-        let advice = self.offered.advice(&study, array, &failed);
+        let mut advice = self.offered.advice(&study, array, &failed);
+        for candidate in [&mut advice.offered, &mut advice.conditional, &mut advice.known] {
+            candidate.iter_mut().for_each(|it| it.is_rough |= self.is_short);
+        }
         let mut answer = ArrayAnswer::new(array, &study, advice);
         answer.mark_failed(out);
         (answer, study.has_dead_job())
@@ -216,8 +234,7 @@ impl AdviceQuestion {
     }
 
     /// How scrub, rebuild and flushes are measured under the policies of an answer; none if the
-    /// question is not about them, as with jobs of the person's own. Panics if the plan has no
-    /// duration.
+    /// question is not about them, as with jobs of the person's own.
     pub fn maintenance<'a>(
         &self,
         answer: &ArrayAnswer,
@@ -235,10 +252,34 @@ impl AdviceQuestion {
             limit: self.limit(),
             rebuilt_devid: out.first().map(|member| member.devid),
             recovered_bytes: out.first().map_or(0, |it| it.recovered_bytes),
-            duration: Nanos(self.plan.duration_ns.expect("the plan of an advice has a duration")),
+            duration: self.options.duration.unwrap_or(effort::LONGEST),
             seed: self.options.seed,
             threads,
             stop,
+        })
+    }
+}
+
+impl Effort {
+    /// That for rounds of `runs` runs of each job, as the person chose. `now` is in force. Fails if
+    /// the array cannot be simulated.
+    fn new(inputs: &Inputs, now: &str, runs: u64, options: &QuestionOptions) -> Result<Effort> {
+        let given = options.duration.map(|duration| vec![duration; inputs.jobs.len()]);
+        if let (Some(durations), Some(_)) = (&given, options.repeats) {
+            let durations = durations.clone();
+            return Ok(Effort { durations, rounds: 1, costs: Vec::new(), is_short: false });
+        }
+        let pilot = Pilot::run(inputs, now)?;
+        let durations = given.unwrap_or_else(|| pilot.durations(runs, options.budget));
+        let usual = pilot.durations(runs, effort::BUDGET);
+        Ok(Effort {
+            rounds: match options.repeats {
+                Some(_) => 1,
+                None => pilot.rounds(&durations, runs, options.budget),
+            },
+            costs: pilot.costs(&durations),
+            is_short: durations.iter().zip(&usual).any(|(time, usual)| time < usual),
+            durations,
         })
     }
 }

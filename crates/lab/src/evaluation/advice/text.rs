@@ -230,8 +230,7 @@ fn factor_text(candidate: &AdvisedPolicy) -> String {
         0 | 1 => String::new(),
         jobs => format!(" (geometric mean over {jobs} jobs)"),
     };
-    let is_uncertain = candidate.spread.is_some_and(|spread| spread > UNCERTAIN);
-    let speed = match (is_uncertain, factor) {
+    let speed = match (candidate.is_rough, factor) {
         (false, factor) => format!("{factor:.2} times as fast"),
         (true, factor) if factor < WORTHWHILE_UNCERTAIN => "about as fast".to_owned(),
         (true, factor) if factor < 10.0 => format!("about {factor:.1} times as fast"),

@@ -209,10 +209,10 @@ fn every_form_holds_every_pairing() {
 /// were run.
 fn run(request: &LeagueRequest, folder: &Folder) -> (Vec<(u32, String, f64)>, usize) {
     let (stop, ran) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let on_cell = |source| {
+    let on_cell = |source, _: u64| {
         ran.fetch_add(usize::from(source == CellSource::Run), Ordering::Relaxed);
     };
-    let options = RunOptions { threads: None, stop: &stop, on_cell: &on_cell };
+    let options = RunOptions { threads: None, stop: &stop, costs: &[], on_cell: &on_cell };
     let LeagueOutcome { done, standings } = super::run(request, folder, &options).unwrap();
     assert_eq!(done, 2, "it was not stopped");
     let pairings = standings.unwrap().pairings.into_iter();
@@ -230,8 +230,9 @@ fn a_league_that_is_stopped_has_the_standings_of_what_is_done() {
     let (stop, ran) = (AtomicBool::new(false), AtomicUsize::new(0));
     let cells = own.cells_per_pairing();
     let on_cell =
-        |_| stop.store(ran.fetch_add(1, Ordering::Relaxed) + 1 == cells, Ordering::Relaxed);
-    let options = RunOptions { threads: NonZeroUsize::new(1), stop: &stop, on_cell: &on_cell };
+        |_, _| stop.store(ran.fetch_add(1, Ordering::Relaxed) + 1 == cells, Ordering::Relaxed);
+    let options =
+        RunOptions { threads: NonZeroUsize::new(1), stop: &stop, costs: &[], on_cell: &on_cell };
     let outcome = super::run(&own, &folder, &options).unwrap();
     assert_eq!((outcome.done, outcome.standings.unwrap().pairings.len()), (1, 1));
     let outcome = super::run(&own, &folder, &options).unwrap();

@@ -12,15 +12,9 @@ use std::path::PathBuf;
 /// The plan of `cells`, of which there is at least one. Its command is unknown and left empty.
 pub(super) fn plan(cells: &[(PathBuf, CellRecord)]) -> Plan {
     let records = || cells.iter().map(|(_, record)| record);
-    let about = majority(records().map(|record| {
-        (record.cell.array.as_str(), record.array_text.as_str(), record.cell.duration_ns)
-    }));
-    let &(name, text, duration_ns) = about.first().expect("there is a cell");
-    let agree = |record: &&CellRecord| {
-        record.cell.array == name
-            && record.array_text == text
-            && record.cell.duration_ns == duration_ns
-    };
+    let about = majority(records().map(|record| (&*record.cell.array, record.array_text.as_str())));
+    let &(name, text) = about.first().expect("there is a cell");
+    let agree = |record: &&CellRecord| record.cell.array == name && record.array_text == text;
     let agreed = || records().filter(agree);
     let first = agreed().next().expect("the majority is among them");
     let source = |name: &str, text: &str| InputText {
@@ -34,6 +28,14 @@ pub(super) fn plan(cells: &[(PathBuf, CellRecord)]) -> Plan {
         source(name, text)
     };
     let job_names = distinct(agreed().map(|record| record.cell.job.as_str()));
+    let duration = |job: &&str| {
+        let own = agreed().filter(|record| record.cell.job == *job);
+        majority(own.map(|record| record.cell.duration_ns))[0]
+    };
+    let durations = distinct(job_names.iter().map(duration));
+    let duration_ns = durations[0].filter(|_| durations.len() == 1);
+    let own = job_names.iter().filter_map(|job| Some(((*job).to_owned(), duration(job)?)));
+    let job_durations_ns = own.filter(|_| durations.len() > 1).collect();
     let contenders = distinct(agreed().map(|record| record.cell.policy.as_str()));
     let mut seeds = distinct(agreed().map(|record| record.cell.seed));
     seeds.sort_unstable();
@@ -52,6 +54,7 @@ pub(super) fn plan(cells: &[(PathBuf, CellRecord)]) -> Plan {
         seeds,
         looks: 1,
         duration_ns,
+        job_durations_ns,
     }
 }
 
@@ -81,7 +84,7 @@ pub(super) fn misfit(record: &CellRecord, plan: &Plan) -> Option<String> {
     if !plan.seeds.contains(&cell.seed) {
         return Some(format!("has seed {}, which the plan does not have", cell.seed));
     }
-    (cell.duration_ns != plan.duration_ns)
+    (cell.duration_ns != plan.duration_of(&cell.job))
         .then(|| "was run with a different --duration than the others".to_owned())
 }
 

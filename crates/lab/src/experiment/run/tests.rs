@@ -15,7 +15,8 @@ fn threads(count: usize) -> Option<NonZeroUsize> {
 
 fn run_all(plan: &Plan, folder: &Path, count: usize, executor: &MockExecutor) -> Result<Ending> {
     let stop = AtomicBool::new(false);
-    let options = RunOptions { threads: threads(count), stop: &stop, on_cell: &|_| {} };
+    let options =
+        RunOptions { threads: threads(count), stop: &stop, costs: &[], on_cell: &|_, _| {} };
     run(plan, executor, &Results::open(folder, plan)?, &options)
 }
 
@@ -63,12 +64,13 @@ fn an_interrupted_run_is_resumed_where_it_stopped() {
     let folder = TempDir::new().unwrap();
     let first = MockExecutor::default();
     let stop = AtomicBool::new(false);
-    let stop_after_three = |_: CellSource| {
+    let stop_after_three = |_: CellSource, _: u64| {
         if first.run_count() == 3 {
             stop.store(true, Ordering::Relaxed);
         }
     };
-    let options = RunOptions { threads: threads(1), stop: &stop, on_cell: &stop_after_three };
+    let options =
+        RunOptions { threads: threads(1), stop: &stop, costs: &[], on_cell: &stop_after_three };
     let results = Results::open(folder.path(), &plan).unwrap();
     let ending = run(&plan, &first, &results, &options).unwrap();
     assert_eq!(ending, Ending::Interrupted { done: 3, all: 8 });
@@ -225,7 +227,7 @@ impl CellExecutor for GivesUp<'_> {
 fn a_cell_given_up_on_interruption_is_no_failure() {
     let plan = plan(&["j"], &["a/x"], 2);
     let (folder, stop) = (TempDir::new().unwrap(), AtomicBool::new(false));
-    let options = RunOptions { threads: threads(1), stop: &stop, on_cell: &|_| {} };
+    let options = RunOptions { threads: threads(1), stop: &stop, costs: &[], on_cell: &|_, _| {} };
     let results = Results::open(folder.path(), &plan).unwrap();
     let ending = run(&plan, &GivesUp(&stop), &results, &options).unwrap();
     assert_eq!(ending, Ending::Interrupted { done: 0, all: plan.cells().len() });

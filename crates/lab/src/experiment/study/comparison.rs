@@ -334,7 +334,9 @@ fn remarks((here, first): (&str, &Study), (there, other): (&str, &Study)) -> Vec
             remarks.push(format!("job `{job}` has other contents in `{there}` than in `{here}`"));
         }
     }
-    if mine.duration_ns != theirs.duration_ns {
+    let is_shared = |name: &str| mine.jobs.iter().any(|job| job.name == name);
+    let mut shared = theirs.jobs.iter().map(|job| job.name.as_str()).filter(|it| is_shared(it));
+    if shared.any(|job| mine.duration_of(job) != theirs.duration_of(job)) {
         remarks.push(format!("`{there}` was run for another duration than `{here}`"));
     }
     if mine.build != theirs.build {

@@ -2,7 +2,7 @@
 
 use crate::experiment::results::ResultSet;
 use maud::{Markup, html};
-use mirrorball_core::units::{Nanos, counted};
+use mirrorball_core::units::counted;
 
 pub(super) fn draw(part: &ResultSet, heading: &str) -> Markup {
     let plan = &part.study.plan;
@@ -12,10 +12,7 @@ pub(super) fn draw(part: &ResultSet, heading: &str) -> Markup {
         ("array", plan.array.name.clone()),
         ("repeats", counted(seeds.len(), "repeat", "repeats")),
         ("seeds", seeds.join(", ")),
-        (
-            "duration",
-            plan.duration_ns.map_or("as the jobs say".to_owned(), |ns| Nanos(ns).to_string()),
-        ),
+        ("duration", plan.duration_in_words()),
         ("machine", format!("{}: {}, {} CPUs", machine.host, machine.cpu, machine.cpus)),
         ("system", format!("{}, kernel {}", machine.system, machine.kernel)),
         ("program", format!("mirrorball {}", plan.build)),
