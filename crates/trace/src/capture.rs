@@ -161,24 +161,32 @@ impl CaptureWriter {
 
     fn begin(&mut self, device: usize, line: &TraceLine<'_>) {
         let Some(op) = line.op else { return };
+        // The flush before a write ends with it.
+        if line.has_preflush && self.place(device, TraceOp::Flush, 0, 0).is_some() {
+            self.queue(line, TraceOp::Flush, (0, 0), None);
+        }
         let Some(offset) = self.place(device, op, line.offset, line.length) else {
             return;
         };
+        let end = (device, line.offset.wrapping_add(line.length));
+        let number = self.first + self.pending.len() as u64;
+        self.open.entry(end).or_default().push_back(number);
+        self.queue(line, op, (offset, line.length), Some(end));
+    }
+
+    /// Adds a request at an offset with a length; without an `end` to wait for it has ended.
+    fn queue(
+        &mut self,
+        line: &TraceLine<'_>,
+        op: TraceOp,
+        (offset, length): (u64, u64),
+        end: Option<(usize, u64)>,
+    ) {
         let known = self.processes.len() + 1;
         let process = *self.processes.entry(line.process).or_insert(known);
-        let number = self.first + self.pending.len() as u64;
-        let end = (device, line.offset.wrapping_add(line.length));
-        self.open.entry(end).or_default().push_back(number);
-        let (time, length) = (line.time, line.length);
-        self.pending.push_back(QueuedRequest {
-            time,
-            op,
-            offset,
-            length,
-            process,
-            response: None,
-            end,
-        });
+        let (time, response) = (line.time, if end.is_some() { None } else { Some(0) });
+        let end = end.unwrap_or_default();
+        self.pending.push_back(QueuedRequest { time, op, offset, length, process, response, end });
     }
 
     /// Where a request goes in the array; `None` if it is no request to the array.

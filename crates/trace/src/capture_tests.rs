@@ -47,6 +47,37 @@ fn requests_are_matched_with_their_ends() {
     assert_eq!(TraceFormat::detect((HEADER.to_owned() + &trace).as_bytes()).unwrap().name, "msr");
 }
 
+/// A command such as those of smartctl may have data, and no place.
+#[test]
+fn the_end_of_a_command_ends_no_request() {
+    let queued = "x-1 [000] ..... 1.000100: block_bio_queue: 7,1 R 2048 + 8 [x]\n";
+    let of_command =
+        "x-1 [000] ..... 1.000200: block_rq_complete: 7,1 N () 18446744073709551615 + 1 [0]\n";
+    let writer = CaptureWriter::new(vec![device("7,1", MIB, 0)], None);
+    let (trace, counts) = recorded(writer, &[queued, of_command].concat());
+    assert_eq!((trace.as_str(), counts.malformed), ("0,Read,0,4096,,1\n", 0));
+}
+
+/// Journals of file systems flush before they write, in one request. It is the same in a trace.
+#[test]
+fn a_flush_before_a_write_is_a_request() {
+    let line = "x-1 [000] ..... 1.000100: block_bio_queue: 7,1 FWFSM 2048 + 8 [x]\n";
+    let end = "x-1 [000] ..... 1.000200: block_bio_complete: 7,1 FWFSM 2048 + 8 [0]\n";
+    let writer = CaptureWriter::new(vec![device("7,1", MIB, 0)], None);
+    let (trace, counts) = recorded(writer, &[line, end].concat());
+    assert_eq!(trace, "0,Flush,0,0,0,1\n0,Write,0,4096,1000,1\n");
+    assert_eq!((counts.written, counts.unfinished), (2, 0));
+
+    for (name, text) in [
+        ("tracepoints", line),
+        ("blkparse", "7,1 0 1 1.000100000 9 Q FWS 2048 + 8 [x]\n"),
+        ("capture", &(HEADER.to_owned() + &trace)),
+    ] {
+        let summary = TestFile::new(name, text).summary(None).unwrap();
+        assert_eq!(summary.requests, [0, 1, 0, 1], "{name}");
+    }
+}
+
 /// The end of a request is lost, and there are more requests than are waited for.
 #[test]
 fn a_lost_end_spoils_no_other_request() {

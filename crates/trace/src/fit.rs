@@ -135,7 +135,7 @@ impl TraceSummary {
                 let depth = most.div_ceil(clones);
                 let process = if is_linear { "linear" } else { "poisson" };
                 // fio counts evenly spaced requests in the smallest of several sizes.
-                let is_in_bytes = is_linear && (is_coarse || in_sectors(&kind.sizes).len() > 1);
+                let is_in_bytes = is_linear && (is_coarse || shares(&kind.sizes).len() > 1);
                 let (option, rate) = match is_in_bytes {
                     true => ("rate", rate * mean_bytes(&kind.sizes)),
                     false => ("rate_iops", rate),
@@ -225,25 +225,29 @@ impl LoadClass {
         zones.collect::<Vec<String>>().join(":")
     }
 }
-/// Mean size in whole sectors; 4 KiB of none.
+
+/// Mean of the sizes that a section has.
 fn mean_bytes(sizes: &[SizeCount]) -> f64 {
-    let sizes = in_sectors(sizes);
-    let requests: u64 = sizes.iter().map(|size| size.requests).sum();
-    let bytes: f64 = sizes.iter().map(|size| size.bytes as f64 * size.requests as f64).sum();
-    if requests == 0 { SECTOR_BYTES as f64 } else { bytes / requests as f64 }
+    let bytes = shares(sizes).into_iter().map(|(bytes, percent)| bytes as f64 * percent as f64);
+    bytes.sum::<f64>() / 100.0
 }
 
 /// The sizes as `bytes/percent:bytes/percent:…`.
 fn split(sizes: &[SizeCount]) -> String {
+    let parts = shares(sizes).into_iter().map(|(bytes, percent)| format!("{bytes}/{percent}"));
+    parts.collect::<Vec<String>>().join(":")
+}
+
+/// The sizes that a section has, with their shares in percent. fio knows whole ones only, so rare
+/// sizes are left out.
+fn shares(sizes: &[SizeCount]) -> Vec<(u64, u64)> {
     let sectors = in_sectors(sizes);
     if sectors.is_empty() {
-        return "4096/100".to_owned();
+        return vec![(SECTOR_BYTES, 100)];
     }
     let counts: Vec<u64> = sectors.iter().map(|size| size.requests).collect();
-    let shares = whole_percents(&counts).into_iter().zip(&sectors);
-    let shares = shares.filter(|(share, _)| *share > 0);
-    let parts = shares.map(|(share, size)| format!("{}/{share}", size.bytes));
-    parts.collect::<Vec<String>>().join(":")
+    let sizes = sectors.iter().map(|size| size.bytes).zip(whole_percents(&counts));
+    sizes.filter(|(_, percent)| *percent > 0).collect()
 }
 
 /// The most frequent sizes, in whole sectors.
@@ -294,5 +298,8 @@ mod tests {
         assert_eq!(split(&sizes), "4096/75:8192/25");
         assert_eq!((mean_bytes(&sizes), mean_bytes(&sizes[1..2])), (5120.0, 4096.0));
         assert_eq!(split(&[]), "4096/100");
+        // fio knows whole percentages, and the rate in bytes is that of the sizes that it knows.
+        let rare = [size(4096, 997), size(1 << 20, 3)];
+        assert_eq!((split(&rare).as_str(), mean_bytes(&rare)), ("4096/100", 4096.0));
     }
 }

@@ -29,6 +29,8 @@ pub struct TraceReader {
     wanted: Option<u32>,
     /// Requests read ahead, in order; with whole seconds, those of one second.
     queue: VecDeque<RawRecord>,
+    /// A write whose flush before it was read.
+    behind_flush: Option<RawRecord>,
     /// The first request of the next second.
     peeked: Option<RawRecord>,
     at_end: bool,
@@ -58,6 +60,7 @@ impl TraceReader {
             device: device.map(str::to_owned),
             wanted: None,
             queue: VecDeque::new(),
+            behind_flush: None,
             peeked: None,
             at_end: false,
             rng: Rng::stream(seed, "trace"),
@@ -161,6 +164,9 @@ impl TraceReader {
     /// The next request of the file that is wanted.
     #[inline]
     fn read(&mut self) -> Result<Option<RawRecord>, Diagnostic> {
+        if self.behind_flush.is_some() {
+            return Ok(self.behind_flush.take());
+        }
         while !self.at_end {
             let parsed = match self.frames.next() {
                 Ok(Some(frame)) => self.parser.parse(frame, &mut self.devices),
@@ -173,9 +179,23 @@ impl TraceReader {
             let Some(record) = parsed.and_then(check).map_err(|error| self.placed(error))? else {
                 continue;
             };
-            if self.device.is_none() || self.wants(record.device) {
-                return Ok(Some(record));
+            if self.device.is_some() && !self.wants(record.device) {
+                continue;
             }
+            if record.has_preflush {
+                self.behind_flush = Some(RawRecord { has_preflush: false, ..record });
+                let (op, offset, length, response) = (TraceOp::Flush, 0, 0, None);
+                let has_preflush = false;
+                return Ok(Some(RawRecord {
+                    op,
+                    offset,
+                    length,
+                    response,
+                    has_preflush,
+                    ..record
+                }));
+            }
+            return Ok(Some(record));
         }
         Ok(None)
     }
@@ -211,6 +231,10 @@ fn check(record: Option<RawRecord>) -> Result<Option<RawRecord>, Diagnostic> {
             let help = "correct or remove the line: a request has at least one byte";
             return Err(Diagnostic::new("the length is zero").with_help(help));
         }
+        if length > LENGTH_MAX {
+            let message = format!("a request of {length} bytes");
+            return Err(Diagnostic::new(message).with_help(crate::fields::OTHER_FORMAT));
+        }
         if offset.checked_add(length).is_none_or(|end| end > OFFSET_MAX) {
             let message = format!("the request ends behind {OFFSET_MAX}: {length} at {offset}");
             return Err(Diagnostic::new(message).with_help(crate::fields::OTHER_FORMAT));
@@ -218,6 +242,9 @@ fn check(record: Option<RawRecord>) -> Result<Option<RawRecord>, Diagnostic> {
     }
     Ok(record)
 }
+
+/// Largest request: discards of a whole device are long, others are not.
+const LENGTH_MAX: u64 = 1 << 50;
 
 /// Largest end of a request, as on Linux.
 const OFFSET_MAX: u64 = i64::MAX as u64;

@@ -37,6 +37,8 @@ pub(crate) struct RawRecord {
     pub(crate) device: u32,
     pub(crate) response: Option<Nanos>,
     pub(crate) process: u32,
+    /// True for a write before which the device is flushed: the reader returns two requests.
+    pub(crate) has_preflush: bool,
 }
 
 impl RawRecord {
@@ -47,6 +49,15 @@ impl RawRecord {
         (offset, length): (u64, u64),
         device: u32,
     ) -> RawRecord {
-        RawRecord { time, op, offset, length, device, response: None, process: 0 }
+        RawRecord {
+            time,
+            op,
+            offset,
+            length,
+            device,
+            response: None,
+            process: 0,
+            has_preflush: false,
+        }
     }
 }

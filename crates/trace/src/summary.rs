@@ -102,6 +102,12 @@ impl TraceSummary {
         self.requests.iter().sum()
     }
 
+    /// Number of processes with equal shares that would be as diverse as those of the trace, of the
+    /// kind of load with the most.
+    pub fn processes(&self) -> u64 {
+        self.kinds.iter().map(|kind| kind.processes).max().unwrap_or(1)
+    }
+
     /// Share of the requests that go to the busiest `share` of the addressed part.
     pub fn concentration(&self, share: f64) -> f64 {
         let mut counts: Vec<u64> = self.space.counts.iter().map(|bin| bin[0]).collect();

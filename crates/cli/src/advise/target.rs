@@ -227,6 +227,13 @@ pub(super) fn fitted_job(target: &AdviseTarget, trace: &Path) -> Result<String> 
     let stem = trace.file_stem().unwrap_or_default().to_string_lossy();
     let path = save_as(&stem, "fio", &job)?.display().to_string();
     screen::say_later(format_args!("the job that resembles {shown} is in {path}"));
+    if summary.devices.len() > 1 {
+        let count = summary.devices.len();
+        screen::say_later(format_args!(
+            "note: the addresses of the {count} devices of {shown} are laid over each other; \
+             `import trace --device NAME --fit` fits one of them"
+        ));
+    }
     Ok(path)
 }
 

@@ -121,6 +121,8 @@ fn remove_abandoned(folder: &Path) {
     for entry in fs::read_dir(folder.join("instances")).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let id = name.to_str().and_then(|name| name.strip_prefix(NAME));
+        // Instances with other names are not ours.
+        let id = id.filter(|id| id.parse::<u32>().is_ok());
         if id.is_some_and(|id| !Path::new("/proc").join(id).exists()) {
             remove(&entry.path());
         }

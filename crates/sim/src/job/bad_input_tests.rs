@@ -43,6 +43,8 @@ fn bad_input_is_refused_with_line_and_help() {
     let mut cases = cases();
     assert!(cases.len() > 75, "{} cases", cases.len());
     cases.push(("[a\u{1b}[31m]".into(), format!("1: {escape} (use printable characters)")));
+    let escape = "2: the name a\\u{1b} has characters that do not print (use printable characters)";
+    cases.push(("[a]\nname=a\u{1b}".into(), escape.to_owned()));
     for (text, expected) in cases {
         let Diagnostic { line, message, help, .. } = parse(text.trim_end()).expect_err(&text);
         let given = format!("{}: {message} ({})", line.unwrap(), help.unwrap());

@@ -278,6 +278,9 @@ impl Draft {
             let option = if job.replay.is_some() { "read_iolog" } else { "rw" };
             notes.push((option, reason.to_owned()));
         }
+        if let Some(replay) = &job.replay {
+            notes.extend(replay.merged().map(|reason| ("read_iolog", reason)));
+        }
         if is_synchronous && writes {
             job.fsync = 1;
             let reason = "a flush follows each write";

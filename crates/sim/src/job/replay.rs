@@ -71,6 +71,26 @@ impl Replay {
         Some(count / (until - from).as_secs_f64())
     }
 
+    /// Notes on a trace of several devices or processes: a replay has one.
+    pub(super) fn merged(&self) -> impl Iterator<Item = String> {
+        let devices = self.summary.devices.len();
+        let processes = self.summary.processes();
+        let devices = (devices > 1).then(|| {
+            format!(
+                "the addresses of its {devices} devices are laid over each other: `; mirrorball: \
+                 replay=open device=NAME` reads one"
+            )
+        });
+        let processes = (processes > 1).then(|| {
+            format!(
+                "a replay is one process, as fio's is, where the trace has about {processes}: \
+                 policies that choose by the process see one. A fitted job keeps them (`import \
+                 trace --fit`, `advise --load`)"
+            )
+        });
+        devices.into_iter().chain(processes)
+    }
+
     /// Checks that the trace fits a volume, which errors call `place`.
     pub(super) fn check_fit(&self, volume_bytes: u64, place: &str) -> Result<(), Diagnostic> {
         let end = self.highest_end();

@@ -8,7 +8,7 @@ use super::group::GroupEnd;
 use super::replay_draft;
 use super::spec::{Access, AddressModifier, Arrivals, Direction, Mix, SizeOrPercent, SizeShare};
 use super::value::{self, KbBase};
-use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::diagnostic::{Diagnostic, Escaped};
 use mirrorball_core::suggest::closest_name;
 use mirrorball_core::units::Nanos;
 
@@ -86,6 +86,11 @@ impl Setter {
                     return Err(job_error(message, format!("write {IDLE_MAX} or less")));
                 }
                 set(draft, time);
+            }
+            Setter::Name(_) if option == "name" && text.contains(Escaped::is_invisible) => {
+                let message =
+                    format!("the name {} has characters that do not print", Escaped(text));
+                return Err(job_error(message, "use printable characters"));
             }
             Setter::Name(set) => set(draft, text.to_owned()),
             Setter::Size(set) => set(draft, value::integer(text, base).map_err(within)?),

@@ -187,6 +187,30 @@ fn buffered_writes_of_a_trace_are_noted() {
     assert_eq!(notes("direct=0").len(), notes("").len() + 1);
 }
 
+/// fio replays by one process, which a policy such as btrfs/pid sees.
+#[test]
+fn processes_and_devices_of_a_trace_that_are_merged_are_noted() {
+    let header = "Timestamp,Type,Offset,Size,ResponseTime,Process\n";
+    let by = |processes: u64| {
+        let line = |at: u64| {
+            let (offset, process) = (at * 7919 % 64 * 8192, at % processes + 1);
+            format!("{},Read,{offset},4096,50000,{process}\n", at * 10_000)
+        };
+        header.to_owned() + &(0..40).map(line).collect::<String>()
+    };
+    let two = TraceOnDisk::new("processes", &by(2));
+    let notes = |trace: &TraceOnDisk| {
+        let notes = trace.job("").unwrap().notes;
+        notes.into_iter().map(|note| note.reason).collect::<String>()
+    };
+    assert!(notes(&two).contains("the trace has about 2"), "{}", notes(&two));
+    let one = TraceOnDisk::new("process", &by(1));
+    assert!(!notes(&one).contains("process"), "{}", notes(&one));
+    let lines = "10000,h,0,Read,4096,4096,50000\n20000,h,1,Read,4096,4096,50000\n";
+    let devices = notes(&TraceOnDisk::new("devices", lines));
+    assert!(devices.contains("its 2 devices are laid over each other"), "{devices}");
+}
+
 /// fio 3.33 replays a log of 8 reads in full with each of these.
 #[test]
 fn options_without_effect_on_a_replay_are_noted() {

@@ -8,7 +8,7 @@
 //! A command without data or place is skipped: it has the sector -1, or no disk and a length that
 //! is none of sectors.
 
-use super::{FrameParser, LINES, Parsed, TraceFormat, operation, too_few};
+use super::{FrameParser, LINES, Parsed, TraceFormat, has_preflush, operation, too_few};
 use crate::device_names::DeviceNames;
 use crate::fields::{blank_fields, decimal, times, unexpected, whole};
 use crate::record::{RawRecord, TraceOp};
@@ -161,7 +161,8 @@ impl FrameParser for Parser {
         let device = devices.number(if disk.is_empty() { b"?" } else { disk })?;
         let process = whole(value(SnoopColumn::Process), "PID").unwrap_or(0) as u32;
         let record = RawRecord::new(time, op, (offset, length), device);
-        Ok(Some(RawRecord { response: Some(Nanos(response)), process, ..record }))
+        let has_preflush = has_preflush(value(SnoopColumn::Kind), op);
+        Ok(Some(RawRecord { response: Some(Nanos(response)), process, has_preflush, ..record }))
     }
 }
 

@@ -5,7 +5,7 @@
 //! to the device (`D`), or only those that were completed (`C`). The summary at the end is skipped
 //! too.
 
-use super::{FrameParser, LINES, Parsed, TraceFormat, operation, too_few};
+use super::{FrameParser, LINES, Parsed, TraceFormat, has_preflush, operation, too_few};
 use crate::device_names::DeviceNames;
 use crate::fields::{blank_fields, decimal, times, unexpected, whole};
 use crate::record::{RawRecord, TraceOp};
@@ -92,7 +92,8 @@ impl FrameParser for Parser {
         }
         let is_empty = length == 0 && is_flush;
         let (op, offset) = if is_empty { (TraceOp::Flush, 0) } else { (op, offset) };
-        Ok(Some(RawRecord::new(time, op, (offset, length), device)))
+        let has_preflush = has_preflush(kind, op);
+        Ok(Some(RawRecord { has_preflush, ..RawRecord::new(time, op, (offset, length), device) }))
     }
 }
 

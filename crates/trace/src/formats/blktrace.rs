@@ -88,6 +88,8 @@ impl FrameParser for Parser {
         let number = u32_at(frame, 36);
         let name = format!("{},{}", number >> 20, number & 0xf_ffff);
         let device = devices.number(name.as_bytes())?;
-        Ok(Some(RawRecord::new(u64_at(frame, 8), op, (offset, length), device)))
+        let has_preflush = op == TraceOp::Write && category & FLUSH != 0;
+        let record = RawRecord::new(u64_at(frame, 8), op, (offset, length), device);
+        Ok(Some(RawRecord { has_preflush, ..record }))
     }
 }

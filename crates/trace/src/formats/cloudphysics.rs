@@ -74,7 +74,8 @@ impl FrameParser for Parser {
         };
         let length = u64::from(u32_at(frame, at_length));
         let device = devices.number(b"disk")?;
-        Ok(Some(RawRecord { time, op, offset, length, device, response, process: 0 }))
+        let record = RawRecord::new(time, op, (offset, length), device);
+        Ok(Some(RawRecord { response, ..record }))
     }
 }
 

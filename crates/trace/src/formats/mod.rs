@@ -217,7 +217,8 @@ fn too_few() -> Diagnostic {
 }
 
 /// The operation of the letters of blktrace and of tracepoints; `None` for what moves no data and
-/// flushes nothing. A flush may be one before or after a write.
+/// flushes nothing. A flush may be one before a write (`has_preflush`), or say that the write is to
+/// be durable at once (FUA), which is a write like others here.
 fn operation(kind: &[u8]) -> Result<Option<TraceOp>, Diagnostic> {
     let has = |letter| kind.contains(&letter);
     match () {
@@ -230,4 +231,9 @@ fn operation(kind: &[u8]) -> Result<Option<TraceOp>, Diagnostic> {
         () if has(b'N') => Ok(None),
         () => Err(crate::fields::unexpected(kind, "kind", "one with R, W, D, F or N")),
     }
+}
+
+/// Returns true for a write with data, before which the device is flushed: `FW`.
+fn has_preflush(kind: &[u8], op: TraceOp) -> bool {
+    op == TraceOp::Write && kind.starts_with(b"F")
 }

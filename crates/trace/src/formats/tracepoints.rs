@@ -5,7 +5,7 @@
 //! asked, those lines are the requests; else those of `block_rq_issue`, what the device was asked.
 //! The first of the two in the trace decides. Other events and lines are skipped.
 
-use super::{FrameParser, LINES, Parsed, TraceFormat, operation, too_few};
+use super::{FrameParser, LINES, Parsed, TraceFormat, has_preflush, operation, too_few};
 use crate::device_names::DeviceNames;
 use crate::fields::{blank_fields, decimal, times, whole};
 use crate::record::{RawRecord, TraceOp};
@@ -44,6 +44,8 @@ pub(crate) struct TraceLine<'a> {
     pub(crate) op: Option<TraceOp>,
     pub(crate) offset: u64,
     pub(crate) length: u64,
+    /// True for a write before which the device is flushed.
+    pub(crate) has_preflush: bool,
 }
 
 impl<'a> TraceLine<'a> {
@@ -64,6 +66,8 @@ impl<'a> TraceLine<'a> {
             }
             let Some(word) = field.strip_suffix(b":") else { continue };
             match word.strip_prefix(b"block:").unwrap_or(word) {
+                // The name of a process may be that of an event.
+                _ if time.is_none() && !word.first().is_some_and(u8::is_ascii_digit) => {}
                 b"block_bio_queue" => break Tracepoint::Queue,
                 b"block_rq_issue" => break Tracepoint::Issue,
                 b"block_bio_complete" | b"block_rq_complete" => break Tracepoint::Complete,
@@ -85,25 +89,30 @@ impl<'a> TraceLine<'a> {
         let length = times(length, BLOCK_BYTES, "length")?;
         let sector = whole(sector.ok_or_else(too_few)?, "sector")?;
         let (op, is_flush) = (operation(kind)?, kind.contains(&b'F'));
+        // A command to the device has the sector -1.
+        let at = sector.checked_mul(BLOCK_BYTES).filter(|at| at.checked_add(length).is_some());
         let (op, offset) = match (op, length) {
             // One before or after a write stands in its letters; an empty one has no place.
             (Some(_), 0) if is_flush && event != Tracepoint::Complete => (Some(TraceOp::Flush), 0),
-            (Some(TraceOp::Flush), _) => (Some(TraceOp::Write), sector.wrapping_mul(BLOCK_BYTES)),
-            _ => (op, sector.wrapping_mul(BLOCK_BYTES)),
+            _ if at.is_none() => return Ok(None),
+            (Some(TraceOp::Flush), _) => (Some(TraceOp::Write), at.unwrap_or_default()),
+            _ => (op, at.unwrap_or_default()),
         };
-        Ok(Some(TraceLine { event, time, process, device, op, offset, length }))
+        let has_preflush = op.is_some_and(|op| has_preflush(kind, op));
+        Ok(Some(TraceLine { event, time, process, device, op, offset, length, has_preflush }))
     }
 }
 
 impl FrameParser for Parser {
     fn parse(&mut self, line: &[u8], devices: &mut DeviceNames) -> Parsed {
         let Some(line) = TraceLine::parse(line)? else { return Ok(None) };
-        let TraceLine { event, time, process, device, op, offset, length } = line;
+        let TraceLine { event, time, process, device, op, offset, length, has_preflush } = line;
         let Some(op) = op.filter(|op| length > 0 || *op == TraceOp::Flush) else { return Ok(None) };
         if event == Tracepoint::Complete || *self.event.get_or_insert(event) != event {
             return Ok(None);
         }
         let device = devices.number(device)?;
-        Ok(Some(RawRecord { time, op, offset, length, device, response: None, process }))
+        let record = RawRecord::new(time, op, (offset, length), device);
+        Ok(Some(RawRecord { process, has_preflush, ..record }))
     }
 }
