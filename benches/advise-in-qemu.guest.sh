@@ -164,21 +164,6 @@ lvm_raid1() {
     try vgchange -an vg
 }
 
-# Binds the controller of each path, in this order, so that the first has the number 0.
-bind_paths() {
-    driver=/sys/bus/pci/drivers/nvme
-    # One word for each controller.
-    # shellcheck disable=SC2046
-    set -- $(cd /sys/bus/pci/devices && grep -l 0x010802 -- */class | sed 's,/class,,' | sort)
-    [ $# = 3 ] || fail "$# NVMe controllers"
-    for function in "$@"; do echo "$function" 2>/dev/null >$driver/unbind; done
-    sleep 1
-    echo "$1" >$driver/bind
-    sleep 1
-    echo "$3" >$driver/bind
-    sleep 2
-}
-
 nvme() {
     echo "== NVMe multipath: paths of 2 ms and 6 ms"
     bind_paths
