@@ -193,6 +193,14 @@ fn flushes_are_fitted_unless_they_are_rare() {
         assert_eq!(found, option, "{text}");
         assert_eq!(text.contains("rate_process=poisson"), option.is_none(), "{text}");
     }
+    // A section of fio has at most one flush for each write.
+    let line = |at: u64| match at % 4 {
+        0 => format!("{},Write,{},4096\n", at * 100_000, at * 7919 % 4096 * 16_384),
+        _ => format!("{},Flush,0,0\n", at * 100_000),
+    };
+    let text = "Timestamp,Type,Offset,Size\n".to_owned() + &(0..400).map(line).collect::<String>();
+    let text = TestFile::new("many", &text).summary(None).unwrap().fit("a.csv", u64::MAX).unwrap();
+    assert!(text.contains("fsync=1\n") && text.contains("left out: 200 requests"), "{text}");
 }
 
 #[test]

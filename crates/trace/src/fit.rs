@@ -81,7 +81,10 @@ impl TraceSummary {
         );
         let has_writes = kept.iter().any(|&it| it >= 2);
         let flushes = self.flush_every().filter(|_| has_writes);
-        let flushes = flushes.map_or(0, |_| self.requests[TraceOp::Flush as usize]);
+        // A section has at most one for each write.
+        let writes: u64 =
+            kept.iter().filter(|&&it| it >= 2).map(|&it| self.kinds[it].requests).sum();
+        let flushes = flushes.map_or(0, |_| self.requests[TraceOp::Flush as usize].min(writes));
         let kept_requests: u64 = kept.iter().map(|&it| self.kinds[it].requests).sum();
         let left_out = self.total() - kept_requests - flushes;
         if left_out > 0 {
