@@ -56,6 +56,12 @@ fn the_slow_disk_of_a_recording_is_named_first() {
         let line = format!("mirrorball_disk_{name}{{disk=\"sdb\",array=\"/dev/md0\"}} {value}\n");
         assert!(metrics.contains(&line), "{metrics}");
     }
+    // Every metric of disks that the dashboard draws is there.
+    let dashboard = include_str!("../docs/grafana-dashboard.json");
+    let words = dashboard.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let drawn: Vec<&str> = words.filter(|word| word.starts_with("mirrorball_disk_")).collect();
+    assert!(drawn.len() >= 4, "{drawn:?}");
+    assert!(drawn.iter().all(|name| metrics.contains(&format!("# TYPE {name} "))), "{metrics}");
     // With the history of a healthy disk a restart does not learn a slow one as normal.
     assert!(std::fs::metadata(place.path("disks.json")).unwrap().len() > 100);
     place.refuses(&["watch", "--replay", "disks.json"], &["line 1", "`mirrorball watch --record`"]);
