@@ -94,11 +94,12 @@ impl Pilot {
         self.time_for(ios_in(budget), self.ios.iter().sum(), runs)
     }
 
-    /// The simulated time of each job of an advice, so that a round of `runs` runs of all takes
-    /// half of the budget, and another one can follow. No job takes longer than says something new;
-    /// what those with few I/Os leave of their shares goes to the others.
+    /// The simulated time of each job of an advice, so that a round of `runs` runs of all takes the
+    /// budget: the start of a deep queue favours what reads more than one mirror, so time comes
+    /// before repeats. No job takes longer than says something new; what those with few I/Os leave
+    /// of their shares goes to the others.
     pub fn durations(&self, runs: u64, budget: Nanos) -> Vec<Nanos> {
-        let mut left = ios_in(budget) / 2 / u128::from(runs);
+        let mut left = ios_in(budget) / u128::from(runs);
         let mut times = vec![LONGEST; self.ios.len()];
         let mut order: Vec<usize> = (0..times.len()).collect();
         order.sort_by_key(|&job| self.ios[job]);
