@@ -113,6 +113,22 @@ watch_flags() {
     done
 }
 
+# Kills `tune --apply` while the tool that it has started has not changed anything yet.
+killed_in_tool() {
+    before=$(flags vg/lv)
+    rm /bin/lvchange
+    printf '%s\n' '#!/bin/sh' 'touch /run/started' 'sleep 2' 'exec lvm lvchange "$@"' >/bin/lvchange
+    chmod +x /bin/lvchange
+    mirrorball tune vg/lv --policy md/raid1+write-mostly:1 --apply >/run/output 2>&1 &
+    service=$!
+    until [ -e /run/started ]; do usleep 100000; done
+    kill -KILL $service
+    sleep 20
+    mirrorball tune --status >/run/output 2>&1
+    [ "$(flags vg/lv)" = "$before" ] || fail "killed while lvchange ran: $(flags vg/lv) stays"
+    echo "== tune killed while lvchange ran: as before"
+}
+
 # Reads an array: more than a slow member carries, and less than the others do.
 start_load() {
     fio --name=load --filename="$1" --rw=randread --bs=4k --direct=1 --ioengine=libaio \
@@ -296,7 +312,8 @@ case $system in
     lvm)
         attach
         lvm_volume /dev/sda /dev/sdb
-        kept vg/lv md/raid1+write-mostly:1 lvm ;;
+        kept vg/lv md/raid1+write-mostly:1 lvm
+        if [ "$boot" = 3 ]; then killed_in_tool; fi ;;
     kill)
         attach
         md /dev/md0 /dev/sda /dev/sdb

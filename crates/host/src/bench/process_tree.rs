@@ -41,6 +41,16 @@ pub(super) fn processes_with_files_in(folder: &Path) -> Vec<u32> {
     numbers_in("/proc").into_iter().filter(has_one).collect()
 }
 
+/// True if a process was started with this variable, `NAME=value`, in its environment and has not
+/// ended, as far as this process may know.
+pub(super) fn is_any_started_with(variable: &str) -> bool {
+    let has_it = |process: u32| {
+        let text = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        text.split(|byte| *byte == 0).any(|it| it == variable.as_bytes())
+    };
+    numbers_in("/proc").into_iter().any(has_it)
+}
+
 /// Bytes that each thread of a process has read from devices, as the kernel accounts them; none
 /// where that is not known.
 pub(super) fn bytes_read_by_threads_of(process: u32) -> Vec<(u32, u64)> {

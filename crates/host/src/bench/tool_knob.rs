@@ -15,6 +15,9 @@ use std::process::{Command, Stdio};
 /// First line of every file that `tune` writes.
 pub(crate) const MARK: &str =
     "# Written by `mirrorball tune`, and removed by `mirrorball tune --undo`.\n";
+/// Variable of the environment of every tool that changes a setting: the process that started it.
+/// If that is killed, the tool goes on, and the watchdog waits for its end.
+pub(super) const STARTED_BY: &str = "MIRRORBALL_STARTED_BY";
 /// Values of a flag of LVM, and of the property of a vdev.
 pub(super) const FLAG_VALUES: [&str; 2] = ["n", "y"];
 pub(super) const SCHEDULER_VALUES: [&str; 3] = ["auto", "on", "off"];
@@ -90,6 +93,7 @@ fn run(command: &[&str]) -> io::Result<()> {
     let line = command.join(" ");
     let mut tool = Command::new(command[0]);
     tool.args(&command[1..]).env("LC_ALL", "C").stdin(Stdio::null());
+    tool.env(STARTED_BY, std::process::id().to_string());
     let output = tool
         .output()
         .map_err(|error| io::Error::new(error.kind(), format!("cannot run `{line}`: {error}")))?;

@@ -2,14 +2,16 @@
 //!
 //! It holds the end of a pipe from `bench` and reads which processes `bench` starts and ends. The
 //! kernel closes the pipe when `bench` ends, also by SIGKILL. Then the watchdog ends the processes
-//! that are left. If the journal is still there, `bench` did not restore, and the watchdog does; a
+//! that are left, and waits for tools such as `lvchange`, which would set a knob after it was
+//! restored. If the journal is still there, `bench` did not restore, and the watchdog does; a
 //! setting of `tune` that is to stay is left. The watchdog is in a session of its own, so Ctrl-C
 //! and the end of the terminal do not reach it.
 
 use super::array_lock::ArrayLock;
 use super::journal::Journal;
-use super::process_tree::{kill_tree, start_time};
+use super::process_tree::{is_any_started_with, kill_tree, start_time};
 use super::restore::{self, RestoreReport};
+use super::tool_knob::STARTED_BY;
 use crate::detect::Sysroot;
 use mirrorball_core::diagnostic::Diagnostic;
 use std::collections::BTreeMap;
@@ -17,9 +19,12 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Line that the watchdog writes when it is ready.
 const READY: u8 = b'r';
+/// How long a tool that was setting a knob is waited for.
+const TOOL_MAX: Duration = Duration::from_secs(60);
 
 /// The running watchdog. Dropping it closes the pipe and waits for its end.
 #[derive(Debug)]
@@ -93,12 +98,18 @@ pub fn watch(
 ) -> Result<Option<RestoreReport>, Diagnostic> {
     // Fails only in a process that leads its group already, which is as good.
     let _ = rustix::process::setsid();
+    let by_parent = format!("{STARTED_BY}={}", std::os::unix::process::parent_id());
     // If `bench` has died meanwhile, `input` ends.
     let _ = ready.write_all(&[READY]).and_then(|()| ready.flush());
     for (process, started) in left_at_end(input) {
         if start_time(process) == Some(started) {
             kill_tree(process);
         }
+    }
+    // The pipe has no end before the tool was executed, so that none is missed.
+    let deadline = Instant::now() + TOOL_MAX;
+    while is_any_started_with(&by_parent) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
     }
     let changed = || Journal::read(path).map(|it| it.filter(|journal| !journal.stays()));
     if changed()?.is_none() {
@@ -146,6 +157,19 @@ mod tests {
             watchdog.check().is_err()
         });
         assert!(gone, "a watchdog that ended later is noticed");
+    }
+
+    /// It would set the knob after that was restored.
+    #[test]
+    fn a_tool_that_was_started_to_set_a_knob_is_waited_for() {
+        let mut tool = Command::new("sleep");
+        let parent = std::os::unix::process::parent_id().to_string();
+        let mut tool = tool.arg("1").env("MIRRORBALL_STARTED_BY", parent).spawn().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let sysroot = Sysroot::recorded(folder.path());
+        let path = folder.path().join("none.journal");
+        assert_eq!(watch(&sysroot, &path, b"".as_slice(), Vec::new()).unwrap(), None);
+        assert!(tool.try_wait().unwrap().is_some(), "it still runs");
     }
 
     #[test]
