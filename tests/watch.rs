@@ -56,6 +56,7 @@ fn the_slow_disk_of_a_recording_is_named_first() {
         let line = format!("mirrorball_disk_{name}{{disk=\"sdb\",array=\"/dev/md0\"}} {value}\n");
         assert!(metrics.contains(&line), "{metrics}");
     }
+    assert!(!metrics.contains("mirrorball_disk_write_wait_seconds{"), "no writes: {metrics}");
     // Every metric of disks that the dashboard draws is there.
     let dashboard = include_str!("../docs/grafana-dashboard.json");
     let words = dashboard.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
@@ -80,7 +81,10 @@ fn the_slow_disk_of_a_recording_is_named_first() {
     let lines: Vec<String> = recording(1).lines().take(5).map(str::to_owned).collect();
     place.write("short.samples", &lines.join("\n"));
     check(&["--replay", "one.samples"], 0, "OK: No disk is slow. Cannot tell of sda: ");
-    check(&["--replay", "short.samples"], 3, "UNKNOWN: Cannot tell: no disk had enough I/O");
+    let metrics = ["--replay", "short.samples", "--metrics", "short.prom"];
+    check(&metrics, 3, "UNKNOWN: Cannot tell: no disk had enough I/O");
+    let metrics = std::fs::read_to_string(place.path("short.prom")).unwrap();
+    assert!(metrics.contains("_is_slow gauge") && !metrics.contains("_is_slow{"), "{metrics}");
     check(&["--replay", "none.samples"], 3, "UNKNOWN: none.samples: ");
     place.write("empty.samples", "");
     place.refuses(&["watch", "--replay", "empty.samples"], &["empty.samples: the file is empty"]);

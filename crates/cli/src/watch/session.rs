@@ -6,6 +6,7 @@ use crate::output_file::{self, Existing};
 use anyhow::{Context, anyhow};
 use mirrorball_core::units::Nanos;
 use mirrorball_health::judge::{DiskFigures, DiskHistory, DiskState, Judge};
+use mirrorball_health::service::IoDirection;
 use mirrorball_host::detect::Sysroot;
 use mirrorball_host::watch::{DiskSample, DiskSampler, WatchedDisk, WatchedGroup};
 use serde::{Deserialize, Serialize};
@@ -94,6 +95,15 @@ impl DiskRow<'_> {
     /// Returns true unless there was too little I/O to say anything.
     pub(super) fn is_judged(&self) -> bool {
         !matches!(self.state, DiskState::CannotTell | DiskState::Learning)
+    }
+
+    /// Mean wait of a direction; none without I/O.
+    pub(super) fn wait_ms(&self, direction: IoDirection) -> Option<f64> {
+        let (rate, wait_ms) = self.figures.map(|of| match direction {
+            IoDirection::Read => (of.reads_per_s, of.read_wait_ms),
+            IoDirection::Write => (of.writes_per_s, of.write_wait_ms),
+        })?;
+        (rate > 0.0).then_some(wait_ms)
     }
 }
 

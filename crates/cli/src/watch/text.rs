@@ -42,11 +42,7 @@ fn figure(it: &DiskRow<'_>, value: fn(&mirrorball_health::judge::DiskFigures) ->
 }
 
 fn wait(it: &DiskRow<'_>, direction: IoDirection) -> String {
-    let wait = it.figures.map(|figures| match direction {
-        IoDirection::Read => (figures.reads_per_s, figures.read_wait_ms),
-        IoDirection::Write => (figures.writes_per_s, figures.write_wait_ms),
-    });
-    wait.filter(|(count, _)| *count > 0.0).map_or_else(|| "-".to_owned(), |(_, ms)| short(ms))
+    it.wait_ms(direction).map_or_else(|| "-".to_owned(), short)
 }
 
 fn busy(it: &DiskRow<'_>) -> String {
@@ -280,23 +276,24 @@ fn disk_json(it: &DiskRow<'_>, now: Nanos) -> Value {
     if let Some(figures) = it.figures {
         disk["reads_per_s"] = json!(figures.reads_per_s);
         disk["writes_per_s"] = json!(figures.writes_per_s);
-        disk["read_wait_ms"] = json!(figures.read_wait_ms);
-        disk["write_wait_ms"] = json!(figures.write_wait_ms);
+        disk["read_wait_ms"] = json!(it.wait_ms(IoDirection::Read));
+        disk["write_wait_ms"] = json!(it.wait_ms(IoDirection::Write));
         disk["depth"] = json!(figures.depth);
         disk["utilisation"] = json!(figures.utilisation);
     }
     disk
 }
 
-/// The disks in the text format of Prometheus. Disks without figures have none.
+/// The disks in the text format of Prometheus. What is not known is left out: figures before the
+/// second sample, waits without I/O, and a verdict where there was too little I/O for one.
 pub(super) fn metrics(watching: &Watching) -> String {
     type Value = fn(&DiskRow<'_>) -> Option<f64>;
     const METRICS: [(&str, &str, Value); 8] = [
         ("is_slow", "1 if the disk is reported as slow.", |it| {
-            Some(f64::from(u8::from(it.state.is_alarm())))
+            it.is_judged().then(|| f64::from(u8::from(it.state.is_alarm())))
         }),
         ("slowness_ratio", "How many times slower than expected; 1 if it is not.", |it| {
-            Some(match it.state {
+            it.is_judged().then_some(match it.state {
                 DiskState::Slow { ratio, .. } => ratio,
                 _ => 1.0,
             })
@@ -304,10 +301,10 @@ pub(super) fn metrics(watching: &Watching) -> String {
         ("reads_per_second", "Reads.", |it| it.figures.map(|of| of.reads_per_s)),
         ("writes_per_second", "Writes.", |it| it.figures.map(|of| of.writes_per_s)),
         ("read_wait_seconds", "Mean wait of reads.", |it| {
-            it.figures.map(|of| of.read_wait_ms / 1e3)
+            it.wait_ms(IoDirection::Read).map(|ms| ms / 1e3)
         }),
         ("write_wait_seconds", "Mean wait of writes.", |it| {
-            it.figures.map(|of| of.write_wait_ms / 1e3)
+            it.wait_ms(IoDirection::Write).map(|ms| ms / 1e3)
         }),
         ("in_flight", "Mean number of requests in flight while any was.", |it| {
             it.figures.map(|of| of.depth)
