@@ -81,8 +81,8 @@ pub(crate) struct DirtyLog {
     continued_in: Option<u32>,
     /// The newest record, which may be under way.
     record: DirtyRecord,
-    /// The regions of the last record that is durable. The record under way goes to another slot,
-    /// so a region that is in both stays covered.
+    /// The regions that are in the newest record of every member of `durable_on`. The record under
+    /// way goes to another slot, so a region that is in both stays covered.
     durable: Vec<u32>,
     durable_on: Vec<MemberIndex>,
     phase: Phase,
@@ -428,7 +428,11 @@ impl DirtyLog {
             }
         }
         if !members.is_empty() {
-            // Members that have the newer record are covered by it, the others by the one before.
+            if phase == Phase::Recording {
+                // Some members have this record, the others the one before.
+                let regions = &self.record.regions;
+                self.durable.retain(|number| regions.binary_search(number).is_ok());
+            }
             return Some(LogStep::Unwritable(members));
         }
         if phase == Phase::Flushing {

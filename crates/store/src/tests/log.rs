@@ -162,3 +162,36 @@ fn a_region_stays_in_the_log_whose_mirrors_come_to_differ_while_it_is_about_to_l
     complete_all(&mut volume, now);
     assert_eq!(store(&volume).active_regions(), 1, "a crash has it synchronised");
 }
+
+/// A member that stays may have the record without a region, though another one failed to write it.
+#[test]
+fn a_write_waits_for_a_record_after_one_without_its_region_that_a_member_lacks() {
+    let mut volume = volume_of(new_label(Profile::Raid1c3, 3, 11 * MIB, false), Vec::new());
+    assert_eq!(run(&mut volume, write(0), |_| false), Ok(()));
+    pass(&mut volume, 1);
+    // Idle since the tick before, the region leaves. One member fails the record that says so.
+    let (now, mut dropped) = (Nanos::from_secs(6), false);
+    volume.on_timeout(now);
+    while let Some(io) = volume.poll_io(now) {
+        let fails = is_record(&io) && io.member.get() == 2;
+        dropped |= is_record(&io) && !fails;
+        volume.complete(io.id, if fails { Err(IoError::Transport) } else { Ok(()) }, now);
+    }
+    assert!(dropped && store(&volume).active_regions() == 0);
+    // The first write has a record begun, the second one comes while that is under way.
+    volume.submit(request(1, write(0)));
+    let mut ios = Vec::new();
+    while !ios.iter().any(is_record) {
+        complete(&mut volume, &ios, now);
+        ios = self::ios(&mut volume, now);
+        assert!(!ios.is_empty(), "a record is written");
+    }
+    volume.submit(request(2, (RequestKind::Write, 8192, 4096)));
+    let early = self::ios(&mut volume, now);
+    assert!(early.iter().all(|io| io.purpose != Purpose::User), "{early:?}");
+    complete(&mut volume, &ios, now);
+    complete(&mut volume, &early, now);
+    complete_all(&mut volume, now);
+    let results = std::iter::from_fn(|| volume.poll_reply()).map(|reply| reply.result);
+    assert_eq!(results.collect::<Vec<_>>(), [Ok(()), Ok(())]);
+}
