@@ -399,9 +399,11 @@ impl<G: Gate> Volume<G> {
         let piece = self.requests.piece_mut(key);
         piece.is_reading_back = true;
         let Piece { ref plan, spoiled, failed, .. } = *piece;
+        // A member that was replaced meanwhile has it only once it is rebuilt.
+        let in_sync = plan.scrub_targets(&self.states);
         let mut targets = TargetSet::default();
         for target in spoiled.iter().filter(|target| !failed.contains(*target)) {
-            if !self.states.is_failed(plan.location(target).0) {
+            if in_sync.contains(target) {
                 targets.insert(target);
             }
         }

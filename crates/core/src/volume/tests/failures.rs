@@ -49,6 +49,26 @@ fn the_member_being_rebuilt_fails_if_it_cannot_be_written() {
     assert_eq!(states(&world), [MemberState::InSync, MemberState::Failed]);
 }
 
+/// The repair went to the former storage, and the new one would fail for it.
+#[test]
+fn a_repair_is_not_read_back_from_a_member_that_was_replaced_meanwhile() {
+    let mut world = World::new(Profile::Raid1, 2, Box::new(First));
+    world.write(1, 0, 4096, 7);
+    world.settle();
+    assert_eq!(world.reply(), Some((1, Ok(()))));
+    world.request(2, RequestKind::Read, 0, 4096);
+    complete_but(&mut world, 0, IoError::Medium);
+    let read = world.pump();
+    world.complete_all(read);
+    let repair = world.pump();
+    assert_eq!((repair[0].member.0, repair[0].purpose), (0, Purpose::Repair));
+    for state in [MemberState::Failed, MemberState::Rebuilding { recovered_bytes: 0 }] {
+        world.volume.set_member_state(MemberIndex(0), state);
+    }
+    world.complete_all(repair);
+    assert_eq!((world.pump().len(), world.reply()), (0, Some((2, Ok(())))));
+}
+
 #[test]
 fn a_write_that_cannot_be_read_back_fails() {
     let mut world = half_rebuilt(0);
