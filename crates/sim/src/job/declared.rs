@@ -1,6 +1,6 @@
 //! The declarations of a section of a job file about how it is judged.
 
-use super::{Direction, JobContext, JobFile, Section};
+use super::{Arrivals, Direction, JobContext, JobFile, Section};
 
 /// Order of the directions in which a section is shown.
 const DIRECTIONS: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
@@ -13,7 +13,8 @@ pub struct Declared {
     /// True if each kind of request that it makes comes at a rate of its own.
     pub has_rate: bool,
     /// Requests per second that it asks for, if it has a rate: reads if it reads, else writes, else
-    /// trims. None if the rate is one of bytes and its requests differ in size.
+    /// trims. None if its requests differ in size, and the rate is one of bytes or, as in fio, is
+    /// turned into one of bytes.
     pub asked_iops: Option<f64>,
 }
 
@@ -41,6 +42,7 @@ fn asked_iops(section: &Section, direction: Direction) -> Option<f64> {
     let rate = match (section.rate_bytes_per_s[direction], &section.sizes[direction][..]) {
         (Some(bytes), [size]) => bytes as f64 / size.bytes as f64,
         (Some(_), _) => return None,
+        (None, [_, _, ..]) if section.arrivals == Arrivals::Linear => return None,
         (None, _) => section.rate_ios_per_s[direction]? as f64,
     };
     Some(rate * f64::from(section.clones))
@@ -60,6 +62,10 @@ mod tests {
         assert_eq!(declared("[a]\nrate_iops=100,50\nnumjobs=3").asked_iops, Some(300.0));
         assert_eq!(declared("[a]\nrate=1m").asked_iops, Some(256.0));
         assert_eq!(declared("[a]\nrate=1m\nbssplit=4k/50:8k/50").asked_iops, None);
+        let split = "bssplit=4k/80:64k/20\nrate_iops=300,200";
+        assert_eq!(declared(&format!("[a]\n{split}")).asked_iops, None, "counted in the smallest");
+        let poisson = format!("[a]\nrate_process=poisson\n{split}");
+        assert_eq!(declared(&poisson).asked_iops, Some(300.0));
         assert_eq!(declared("[a]\nrate_iops=100,").asked_iops, None, "writes have no rate");
     }
 
