@@ -270,6 +270,14 @@ impl Draft {
         let job = &mut self.job;
         let writes = job.mix.directions().contains(&Direction::Write);
         let is_synchronous = self.is_synchronous && job.replay.is_none();
+        let flushes = [("fsync", job.fsync), ("fdatasync", job.fdatasync)];
+        for (option, _) in flushes.into_iter().filter(|(_, every)| *every > 0) {
+            if let Mix::ReadWrite { .. } = job.mix {
+                let reason = "flushes follow writes only, as in fio 3.38; older versions of fio \
+                              flush also after each read behind such a write";
+                notes.push((option, reason.to_owned()));
+            }
+        }
         if !self.engine.has_page_cache() {
             job.direct = true;
         } else if !job.direct && writes && !is_synchronous {

@@ -184,6 +184,12 @@ fn variables_are_expanded_before_anything_is_judged() {
 }
 
 #[test]
+fn flushes_of_a_mix_are_noted() {
+    let of = |rw| noted(&parse(&format!("[a]\n{AIO}rw={rw}\nfsync=8\nsize=1g")).unwrap());
+    assert_eq!((of("randrw"), of("randwrite")), ("fsync".to_owned(), String::new()));
+}
+
+#[test]
 fn verification_alone_reads_what_was_written() {
     let file = parse("[a]\nrw=randwrite\nverify=md5\nverify_only\nsize=1g\ndirect=1").unwrap();
     assert_eq!(file.sections[0].mix.directions(), [Direction::Read]);
