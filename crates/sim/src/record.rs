@@ -144,7 +144,7 @@ pub struct DirectionRecord {
     #[serde(with = "latency")]
     #[cfg_attr(feature = "schema", schemars(with = "latency::SavedBins"))]
     pub latency: Histogram,
-    /// Read off those bins.
+    /// Read off those bins. Where there are none, zeros but for a mean that another program stated.
     pub percentiles: Percentiles,
 }
 
@@ -319,6 +319,17 @@ impl DirectionRecord {
             percentiles: Percentiles::from(&latency),
             latency,
         }
+    }
+
+    /// Returns true if requests succeeded whose latencies are not known one by one: results of
+    /// other programs may lack them.
+    pub fn lacks_percentiles(&self) -> bool {
+        self.ios > 0 && self.latency.count() == 0
+    }
+
+    /// Returns true if requests succeeded and not even their mean latency is known.
+    pub fn lacks_mean(&self) -> bool {
+        self.lacks_percentiles() && self.percentiles.mean_ns == 0
     }
 
     /// Returns true if there was no request of the kind.

@@ -86,7 +86,7 @@ pub enum LatencySource {
     TotalPercentiles,
     /// From the submission to the kernel on, known at a few percentiles only.
     CompletionPercentiles,
-    /// None: the program counted requests and bytes only.
+    /// None, or a mean only.
     Absent,
 }
 

@@ -105,6 +105,9 @@ pub struct JobStudy {
     pub sections: Vec<SectionStudy>,
     /// The policy with the highest mean score; none if no request that counts succeeded under any.
     pub best: Option<String>,
+    /// True if results lack a latency that policies are ranked by, so that none is ranked.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub lacks_latencies: bool,
     /// False if no policy ever had more than one mirror to choose from; none if that was not
     /// counted.
     pub had_choice: Option<bool>,
@@ -365,6 +368,7 @@ fn study_job(job: &InputText, groups: &[Group<'_>], scoring: &Scoring, looks: u3
         yardstick: scoring.yardstick(),
         terms: scoring.terms(),
         best: best.map(|index| groups[index].policy.to_owned()),
+        lacks_latencies: scoring.lacks_latencies,
         had_choice: had_choice(groups),
         rows,
         sections,

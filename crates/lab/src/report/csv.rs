@@ -1,7 +1,8 @@
 //! One line per cell, section of its job and kind of requests, for spreadsheets and plots.
 //!
 //! `requests` is `read`, `write`, `trim` or `fsync`: a section has a line for each kind that it
-//! made. `score` is that of the whole cell, by which policies are ranked. Where several sets stand
+//! made. A latency that an imported result lacks is empty, and so is a score that needs it. `score`
+//! is that of the whole cell, by which policies are ranked. Where several sets stand
 //! side by side, a column `set` in front names each. `share_by_devid` (`devid:fraction` for each
 //! member, joined by semicolons) and `extra_reads` (member reads that were not needed, because
 //! another mirror had answered before) are of the whole cell too, and so is `cancelled_reads`
@@ -10,7 +11,7 @@
 
 use super::{Findings, Style};
 use crate::experiment::record::{DirectionRecord, IoKind, MemberRecord, SectionRecord};
-use crate::experiment::study::{CellSummary, Study};
+use crate::experiment::study::{CellSummary, JobStudy, Study};
 
 const COLUMNS: &str = "array,job,section,requests,policy,seed,iops,mib_per_s,mean_us,p50_us,\
                        p99_us,p99_9_us,p99_99_us,errors,score,share_by_devid,extra_reads,\
@@ -32,6 +33,8 @@ pub(super) fn render(findings: &Findings<'_>, _style: Style) -> String {
 
 fn lines(study: &Study, cell: &CellSummary) -> Vec<String> {
     let mut lines = Vec::new();
+    let is_lacking = |job: &JobStudy| job.job == cell.identity.job && job.lacks_latencies;
+    let is_scored = !study.jobs.iter().any(is_lacking);
     for section in &cell.run.sections {
         let made = IoKind::ALL.into_iter().filter(|&kind| !section.direction(kind).is_idle());
         let mut made: Vec<IoKind> = made.collect();
@@ -39,18 +42,20 @@ fn lines(study: &Study, cell: &CellSummary) -> Vec<String> {
             // A line of zeros shows that nothing was done.
             made.push(study.main_kind(&cell.identity.job, &section.name).unwrap_or(IoKind::Read));
         }
-        lines.extend(made.into_iter().map(|kind| line(cell, section, kind)));
+        lines.extend(made.into_iter().map(|kind| line(cell, section, kind, is_scored)));
     }
     lines
 }
 
-fn line(cell: &CellSummary, section: &SectionRecord, kind: IoKind) -> String {
-    let DirectionRecord { errors, iops, mib_per_s, percentiles, .. } = section.direction(kind);
-    // Where no request succeeded, there is no latency.
-    let micros = |ns: u64| match *iops > 0.0 {
+fn line(cell: &CellSummary, section: &SectionRecord, kind: IoKind, is_scored: bool) -> String {
+    let requests = section.direction(kind);
+    let DirectionRecord { errors, iops, mib_per_s, percentiles, .. } = requests;
+    // Where no request succeeded, there is no latency; an imported result may lack it.
+    let micros = |ns: u64, lacks: bool| match *iops > 0.0 && !lacks {
         true => format!("{:.1}", ns as f64 / 1e3),
         false => String::new(),
     };
+    let percentile = |ns: u64| micros(ns, requests.lacks_percentiles());
     let CellSummary { identity, score, run } = cell;
     let share = |member: &MemberRecord| format!("{}:{:.4}", member.devid, member.share);
     let shares: Vec<String> = run.members.iter().map(share).collect();
@@ -63,13 +68,13 @@ fn line(cell: &CellSummary, section: &SectionRecord, kind: IoKind) -> String {
         identity.seed.to_string(),
         format!("{iops:.3}"),
         format!("{mib_per_s:.3}"),
-        micros(percentiles.mean_ns),
-        micros(percentiles.p50_ns),
-        micros(percentiles.p99_ns),
-        micros(percentiles.p99_9_ns),
-        micros(percentiles.p99_99_ns),
+        micros(percentiles.mean_ns, requests.lacks_mean()),
+        percentile(percentiles.p50_ns),
+        percentile(percentiles.p99_ns),
+        percentile(percentiles.p99_9_ns),
+        percentile(percentiles.p99_99_ns),
         errors.to_string(),
-        format!("{score:.3}"),
+        if is_scored { format!("{score:.3}") } else { String::new() },
         shares.join(";"),
         run.sum_of_members(|member| member.extra_reads).to_string(),
         run.sum_of_members(|member| member.cancelled_reads).to_string(),

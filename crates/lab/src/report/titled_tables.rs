@@ -74,10 +74,15 @@ pub(super) fn all(study: &Study, width: usize) -> Vec<TitledTable> {
     tables
 }
 
-/// Warnings about figures of a job: rates that were missed, and sections with few requests.
+/// Warnings about figures of a job: missed rates, few requests, latencies that results lack.
 pub(super) fn warnings(job: &JobStudy) -> Vec<String> {
     let rows: Vec<&Row> = job.rows.iter().filter(|row| !row.is_oracle()).collect();
-    [remarks::missed_rates(job, &rows), remarks::few_requests(job, &rows)].concat()
+    [
+        remarks::missed_rates(job, &rows),
+        remarks::few_requests(job, &rows),
+        remarks::absent_latencies(job, &rows),
+    ]
+    .concat()
 }
 
 /// The legend of marks and columns: lines of remarks that may be printed on one line.

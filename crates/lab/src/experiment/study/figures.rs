@@ -153,18 +153,24 @@ impl RowFigures {
             estimate(repeats.iter().map(|it| pick(it)).sum::<f64>() / repeats.len() as f64, pick)
         };
         // An imported run may have requests without latencies.
-        let has_none = merged.count() == 0 && repeats.iter().any(|repeat| repeat.ios > 0);
+        let micros = |ns: f64, lacks: fn(&DirectionRecord) -> bool| {
+            if repeats.iter().any(|repeat| lacks(repeat)) { f64::NAN } else { ns / 1e3 }
+        };
         let percentile = |pick: &dyn Fn(&Percentiles) -> u64| {
-            let micros = |percentiles: &Percentiles| match has_none {
-                true => f64::NAN,
-                false => pick(percentiles) as f64 / 1e3,
-            };
+            let micros =
+                |it: &Percentiles| micros(pick(it) as f64, DirectionRecord::lacks_percentiles);
             estimate(micros(&together), &|repeat| micros(&repeat.percentiles))
+        };
+        let mean_ns = match repeats.iter().any(|repeat| repeat.lacks_percentiles()) {
+            true => weighted_mean_ns(repeats),
+            false => together.mean_ns as f64,
         };
         RowFigures {
             iops: mean(&|repeat| repeat.iops),
             mib_per_s: mean(&|repeat| repeat.mib_per_s),
-            mean_us: percentile(&|p| p.mean_ns),
+            mean_us: estimate(micros(mean_ns, DirectionRecord::lacks_mean), &|repeat| {
+                micros(repeat.percentiles.mean_ns as f64, DirectionRecord::lacks_mean)
+            }),
             p50_us: percentile(&|p| p.p50_ns),
             p99_us: percentile(&|p| p.p99_ns),
             p99_9_us: percentile(&|p| p.p99_9_ns),
@@ -172,6 +178,13 @@ impl RowFigures {
             errors: repeats.iter().map(|repeat| repeat.errors).sum(),
         }
     }
+}
+
+/// The mean latency of all requests of the repeats.
+fn weighted_mean_ns(repeats: &[&DirectionRecord]) -> f64 {
+    let ios: f64 = repeats.iter().map(|repeat| repeat.ios as f64).sum();
+    let sum_ns = repeats.iter().map(|it| it.ios as f64 * it.percentiles.mean_ns as f64);
+    sum_ns.sum::<f64>() / ios
 }
 
 /// True if fewer requests than asked for were completed, by more than [`RATE_MARGIN`] and by more

@@ -2,7 +2,7 @@
 //! after. The score is the geometric mean of the figure over the sections that count, or of its
 //! inverse if less is better. Without a figure it is the default score (see [`super::score`]).
 
-use crate::experiment::record::{IoKind, Percentiles, SectionRecord};
+use crate::experiment::record::{DirectionRecord, IoKind, Percentiles, SectionRecord};
 use anyhow::Result;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::histogram::Histogram;
@@ -111,13 +111,20 @@ impl Figure {
     }
 
     /// The figure of a section as a score, the higher the better: a rate, or one over a latency in
-    /// seconds, of reads, writes and trims together. Zero if no request succeeded.
+    /// seconds, of reads, writes and trims together. Zero if no request succeeded, or if the
+    /// figure is not known of all that did.
     pub(super) fn score(self, section: &SectionRecord) -> f64 {
         let figures = IoKind::SCORED.iter().map(|&kind| section.direction(kind));
         let counted = || figures.clone().filter(|it| it.ios > 0);
         match self {
             Figure::Iops => counted().map(|figures| figures.iops).sum(),
             Figure::Mib => counted().map(|figures| figures.mib_per_s).sum(),
+            _ if counted().any(|figures| self.is_unknown(figures)) => 0.0,
+            Figure::Mean if counted().any(DirectionRecord::lacks_percentiles) => {
+                let sum_ns = |it: &DirectionRecord| it.ios as f64 * it.percentiles.mean_ns as f64;
+                let ios: f64 = counted().map(|it| it.ios as f64).sum();
+                1e9 * ios / counted().map(sum_ns).sum::<f64>()
+            }
             _ => {
                 let mut merged = Histogram::default();
                 counted().for_each(|figures| merged.merge(&figures.latency));
@@ -126,6 +133,15 @@ impl Figure {
                 }
                 1e9 / self.latency_ns(&Percentiles::from(&merged)).max(1) as f64
             }
+        }
+    }
+
+    /// Returns true if the record of requests does not have the figure.
+    pub(super) fn is_unknown(self, requests: &DirectionRecord) -> bool {
+        match self {
+            Figure::Iops | Figure::Mib => false,
+            Figure::Mean => requests.lacks_mean(),
+            _ => requests.lacks_percentiles(),
         }
     }
 

@@ -23,12 +23,13 @@ use super::goal::{Figure, Goal, Term};
 use super::statistics::Scored;
 use super::summary::CellSummary;
 use super::{Group, Yardstick};
-use crate::experiment::record::Percentiles;
 use crate::experiment::record::{IoKind, SectionRecord};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scoring {
     factors: Vec<Factor>,
+    /// True if a cell does not have the latency that a factor needs.
+    pub(super) lacks_latencies: bool,
 }
 
 /// One factor of a geometric mean.
@@ -62,11 +63,16 @@ impl Scoring {
             None => Factor::of_section(section, flushes(section)),
             Some(figure) => Factor { section: section.name.clone(), figure, has_flushes: false },
         };
-        let factors = judged.iter().map(factor).collect();
-        Scoring { factors }
+        let factors: Vec<Factor> = judged.iter().map(factor).collect();
+        let is_lacking = |factor: &Factor| {
+            let mut of_cells = cells.clone().filter_map(|cell| cell.section(&factor.section));
+            of_cells.any(|section| factor.is_unknown(section))
+        };
+        Scoring { lacks_latencies: factors.iter().any(is_lacking), factors }
     }
 
-    /// The score of a cell; zero if nothing was completed that counts.
+    /// The score of a cell; zero if nothing was completed that counts, and for all cells if one
+    /// lacks latencies.
     pub fn score(&self, cell: &CellSummary) -> f64 {
         let value = |factor: &Factor| {
             let section = cell.section(&factor.section);
@@ -74,6 +80,7 @@ impl Scoring {
         };
         match &self.factors[..] {
             [] => 0.0,
+            _ if self.lacks_latencies => 0.0,
             // Not by way of its logarithm, which would round it.
             [factor] => value(factor),
             factors => {
@@ -130,9 +137,17 @@ impl Factor {
         Factor { section: section.name.clone(), figure, has_flushes }
     }
 
+    /// Returns true if the section has requests without the latency that the factor needs.
+    fn is_unknown(&self, section: &SectionRecord) -> bool {
+        let kinds = if self.has_flushes { &IoKind::ALL[..] } else { &IoKind::SCORED };
+        kinds.iter().any(|&kind| self.figure.is_unknown(section.direction(kind)))
+    }
+
     /// The figure of a section, the higher the better.
     fn score(&self, section: &SectionRecord) -> f64 {
-        if self.has_flushes {
+        if self.is_unknown(section) {
+            0.0
+        } else if self.has_flushes {
             inverse_mean_with_flushes(section)
         } else {
             self.figure.score(section)
@@ -156,8 +171,8 @@ impl Factor {
 /// up. Zero if no request succeeded.
 fn inverse_mean_with_flushes(section: &SectionRecord) -> f64 {
     let total_ns = IoKind::ALL.iter().map(|&kind| {
-        let latency = &section.direction(kind).latency;
-        latency.count() as f64 * Percentiles::from(latency).mean_ns as f64
+        let requests = section.direction(kind);
+        requests.ios as f64 * requests.percentiles.mean_ns as f64
     });
     let total_ns: f64 = total_ns.sum();
     if total_ns > 0.0 { 1e9 * completed(section) as f64 / total_ns } else { 0.0 }

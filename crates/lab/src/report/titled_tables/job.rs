@@ -69,6 +69,7 @@ pub(in crate::report) fn notes(job: &JobStudy) -> Vec<String> {
     let mut notes: Vec<String> = rows.iter().filter_map(|row| remarks::failures(row)).collect();
     notes.extend(remarks::missed_rates(job, &rows));
     notes.extend(remarks::few_requests(job, &rows));
+    notes.extend(remarks::absent_latencies(job, &rows));
     if job.had_choice == Some(false) {
         notes.push(format!("no policy had a choice: {}", job.why_no_choice()));
     }
@@ -127,6 +128,7 @@ fn figure_title(term: &Term) -> &'static str {
 fn figure_text(term: &Term, value: f64) -> String {
     match term.figure {
         Figure::Iops | Figure::Mib => number(value),
+        _ if value == 0.0 => "-".to_owned(),
         _ => micros(value),
     }
 }

@@ -67,6 +67,27 @@ pub(super) fn few_requests(job: &JobStudy, rows: &[&Row]) -> Vec<String> {
     job.sections.iter().enumerate().filter_map(of_section).collect()
 }
 
+/// Sections of which imported results lack latencies, with the first policy of those.
+pub(super) fn absent_latencies(job: &JobStudy, rows: &[&Row]) -> Vec<String> {
+    let of_section = |(index, section): (usize, &SectionStudy)| {
+        let figures = |row: &Row| row.sections[index].figures.clone();
+        let is_lacking = |row: &&&Row| figures(row).p50_us.value.is_nan();
+        let lacking: Vec<&&Row> = rows.iter().filter(is_lacking).collect();
+        let row = lacking.first()?;
+        let what = match figures(row).mean_us.value.is_nan() {
+            true => "no latencies",
+            false => "no percentiles of latency, only a mean",
+        };
+        let more = match lacking.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let name = if job.sections.len() == 1 { &job.job } else { &section.name };
+        Some(format!("{name}: {what} in the imported results of {}{more}", row.policy))
+    };
+    job.sections.iter().enumerate().filter_map(of_section).collect()
+}
+
 /// Sections whose write rate was not steady, with the largest change.
 ///
 /// A run that ends while its writes fit into a cache, or before garbage collection begins, shows a

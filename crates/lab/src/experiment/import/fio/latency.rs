@@ -28,8 +28,14 @@ pub(super) fn histogram(direction: &Direction) -> Result<(Histogram, LatencySour
     if *total_ios == 0 {
         return Ok((Histogram::default(), LatencySource::TotalBins));
     }
-    // `gtod_reduce` and the like leave the throughput.
+    // `gtod_reduce` leaves the throughput, `clat_percentiles=0` also the mean.
     Ok((Histogram::default(), LatencySource::Absent))
+}
+
+/// The mean of the latencies of a direction; none if fio measured none.
+pub(super) fn mean_ns(direction: &Direction) -> Option<f64> {
+    let means = [direction.lat_ns.mean, direction.clat_ns.mean];
+    means.into_iter().find(|mean| *mean > 0.0)
 }
 
 fn of_bins(latency: &Latency) -> Result<Histogram> {

@@ -6,7 +6,7 @@
 
 use super::NS_PER_MS;
 use super::document::{Direction, Document, FioJob};
-use super::latency::histogram;
+use super::latency::{histogram, mean_ns};
 use crate::experiment::record::{DirectionRecord, LatencySource, SectionRecord, per_second};
 use anyhow::{Result, anyhow, bail};
 use mirrorball_core::histogram::Histogram;
@@ -164,20 +164,30 @@ fn clone_count(clones: &[FioJob]) -> u64 {
     (clones.len() as u64).max(option.unwrap_or(1))
 }
 
-/// One record of all clones' requests of a kind.
+/// One record of all clones' requests of a kind. Without the latencies of some, it has at most the
+/// mean.
 fn combined(all: &[&Direction], measured: Nanos) -> Result<(DirectionRecord, LatencySource)> {
     let mut latency = Histogram::default();
     let mut poorest = LatencySource::TotalBins;
-    let (mut ios, mut bytes) = (0u64, 0u64);
+    let (mut ios, mut bytes, mut sum_ns) = (0u64, 0u64, Some(0.0));
     for direction in all.iter().filter(|direction| direction.total_ios > 0) {
         let (histogram, source) = histogram(direction)?;
         latency.merge(&histogram);
         poorest = poorest.max(source);
         ios = ios.saturating_add(direction.total_ios);
         bytes = bytes.saturating_add(direction.io_bytes);
+        let of_direction = mean_ns(direction).map(|mean| mean * direction.total_ios as f64);
+        sum_ns = sum_ns.zip(of_direction).map(|(sum, more)| sum + more);
+    }
+    if poorest == LatencySource::Absent {
+        latency = Histogram::default();
     }
     // A latency may be known of fewer requests than fio counted.
     let iops = per_second(ios as f64, measured);
-    let counted = DirectionRecord::new(latency, bytes, 0, measured);
-    Ok((DirectionRecord { ios, iops, ..counted }, poorest))
+    let mut record = DirectionRecord::new(latency, bytes, 0, measured);
+    (record.ios, record.iops) = (ios, iops);
+    if record.lacks_percentiles() {
+        record.percentiles.mean_ns = sum_ns.map_or(0, |sum| (sum / ios as f64).round() as u64);
+    }
+    Ok((record, poorest))
 }

@@ -21,6 +21,8 @@ use serde_json::Value;
 use std::fs;
 use tempfile::TempDir;
 
+mod kept;
+
 const GROUPS: &str = include_str!("fixtures/groups.json");
 const CLONES: &str = include_str!("fixtures/clones.json");
 const PLAIN: &str = include_str!("fixtures/plain.txt");
@@ -366,19 +368,6 @@ fn percentiles_without_a_count_are_of_all_requests() {
     let figures =
         read(&imported(&document_of("fio-3.19", 1, 0, 500, reads)).run.sections[0]).clone();
     assert_eq!((figures.iops, figures.latency.quantile(0.99)), (100.0, Nanos(8000)));
-}
-
-#[test]
-fn results_without_latencies_have_their_throughput() {
-    let reads = "\"clat_ns\": {\"min\": 0, \"max\": 0, \"mean\": 0.0, \"N\": 0}";
-    let record = imported(&document_of("fio-3.33", 1, 10_000, 284, reads));
-    assert_eq!(read(&record.run.sections[0]).iops, 28.4);
-    assert_eq!(record.imported.as_ref().unwrap().latency, LatencySource::Absent);
-    let folder = TempDir::new().unwrap();
-    add(folder.path(), vec![record]).unwrap();
-    let mut set = load(&[folder.path().to_owned()], &Criteria::default()).sets.remove(0);
-    let figures = &set.study.jobs.remove(0).rows.remove(0).sections.remove(0).figures.clone();
-    assert!(figures.p99_us.value.is_nan() && figures.iops.value == 28.4, "{figures:?}");
 }
 
 #[test]

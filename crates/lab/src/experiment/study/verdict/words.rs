@@ -72,10 +72,20 @@ pub(super) fn sentence(
     sentence + &ranked_by + "."
 }
 
-/// The sentence for jobs under which no request succeeded.
+/// The sentence for jobs under which no request succeeded, or whose results lack latencies.
 fn without_success(jobs: &[JobStudy], criteria: &Criteria) -> Option<String> {
-    let dead = jobs.iter().filter(|job| job.best.is_none()).map(|job| job.job.as_str());
-    let dead: Vec<&str> = dead.collect();
+    let dead = || jobs.iter().filter(|job| job.best.is_none());
+    let unknown: Vec<&str> =
+        dead().filter(|job| job.lacks_latencies).map(|job| job.job.as_str()).collect();
+    if !unknown.is_empty() {
+        return Some(format!(
+            "Results of {} lack the latency that policies are ranked by, so no policy can be \
+             recommended. Rank by --rank iops, or run fio without gtod_reduce, disable_clat and \
+             clat_percentiles=0.",
+            listed(&unknown)
+        ));
+    }
+    let dead: Vec<&str> = dead().map(|job| job.job.as_str()).collect();
     if dead.is_empty() {
         return None;
     }
