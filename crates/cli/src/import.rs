@@ -36,7 +36,7 @@ enum From {
 ///
 /// Each file becomes one cell: the run of one job under one policy. Several files of the same job
 /// and policy become repeats, also when they are imported later. A file that was imported before is
-/// skipped.
+/// skipped, also if other logs are given with it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "json+ has complete latency histograms; json has percentiles only. \
 Of several states of one run (--status-interval) the last counts; a run without latencies \
@@ -87,6 +87,7 @@ fn run_fio(args: &FioArgs) -> Result<Ending, Failure> {
     let about = about(args).map_err(Failure::WrongUse)?;
     import::check_folder(&args.output, &about).map_err(Failure::WrongUse)?;
     let records = fio_records(args, &about).map_err(Failure::WrongUse)?;
+    import::check_jobs(&args.output, &records).map_err(Failure::WrongUse)?;
     let added = import::add(&args.output, records).map_err(Failure::Fault)?;
     for path in &added.written {
         screen::say(format_args!("added {}", path.display()));

@@ -77,6 +77,26 @@ pub fn check_folder(folder: &Path, about: &ImportLabels) -> Result<()> {
     Ok(())
 }
 
+/// Fails if the records, with those in `folder`, are of different jobs of one name: `report` shows
+/// one of those only.
+pub fn check_jobs(folder: &Path, records: &[CellRecord]) -> Result<()> {
+    let saved = saved_cells(folder);
+    let mut known: Vec<&CellRecord> = saved.iter().collect();
+    for record in records {
+        let name = &record.cell.job;
+        let is_other =
+            |other: &&CellRecord| other.cell.job == *name && other.job_text != record.job_text;
+        if known.iter().any(is_other) {
+            bail!(
+                "the results are of different jobs that are all named `{name}`: their options \
+                 differ\n  help: import each job with a name of its own, given with --job"
+            );
+        }
+        known.push(record);
+    }
+    Ok(())
+}
+
 /// Adds `records` to a folder that may take them, each as the next repeat of its job and policy
 /// there.
 pub fn add(folder: &Path, records: Vec<CellRecord>) -> Result<Added> {

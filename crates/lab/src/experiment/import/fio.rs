@@ -60,7 +60,7 @@ pub fn cell(text: &[u8], logs: &[Log], about: &ImportLabels) -> Result<CellRecor
     let record = CellRecord {
         schema_version: SCHEMA_VERSION,
         build: BuildIdentity::with_hash(""),
-        key: key(text, logs, about, &job),
+        key: key(text, about, &job),
         cell: CellIdentity {
             array: about.array.clone(),
             job,
@@ -94,13 +94,12 @@ pub fn cell(text: &[u8], logs: &[Log], about: &ImportLabels) -> Result<CellRecor
     }
 }
 
-/// The same files with the same names give the same key.
-fn key(text: &[u8], logs: &[Log], about: &ImportLabels, job: &str) -> String {
+/// The same result of fio under the same names gives the same key, whatever logs are given with it.
+fn key(text: &[u8], about: &ImportLabels, job: &str) -> String {
     let ImportLabels { array, array_text, policy, .. } = about;
     let names = [array.as_str(), array_text, policy, job];
     let text = String::from_utf8_lossy(text);
-    let logs = logs.iter().map(|log| log.content.as_str());
-    stable_hash([&*text].into_iter().chain(names).chain(logs))
+    stable_hash([&*text].into_iter().chain(names))
 }
 
 /// Of the machine fio says its name at most, and that only where it ran as a server.

@@ -1,6 +1,7 @@
-//! Results that lack latencies.
+//! Results that lack latencies, and results that a folder already has.
 
 use super::*;
+use crate::experiment::import::check_jobs;
 
 #[test]
 fn results_without_latencies_have_their_throughput() {
@@ -36,4 +37,26 @@ fn latencies_that_fio_did_not_save_are_no_zeros() {
     let figures = &study.jobs[0].rows[0].sections[0].figures;
     assert_eq!((figures.mean_us.value, study.cells[0].score), (4.0, 250_000.0));
     assert!(figures.p50_us.value.is_nan());
+}
+
+#[test]
+fn a_result_is_known_whatever_logs_come_with_it() {
+    let without = imported(SINGLE);
+    let with = cell_with(SINGLE, &[("single_lat.1.log", SINGLE_LOG)]).unwrap();
+    let folder = TempDir::new().unwrap();
+    let added = add(folder.path(), vec![with, without]).unwrap();
+    assert_eq!((added.written.len(), added.known), (1, vec![1]));
+}
+
+#[test]
+fn different_jobs_of_one_name_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let of_job = |text: &str| {
+        cell(text.as_bytes(), &[], &ImportLabels { job: Some("x".to_owned()), ..about() }).unwrap()
+    };
+    let error = check_jobs(folder.path(), &[of_job(SINGLE), of_job(GROUPS)]).unwrap_err();
+    assert!(error.to_string().contains("different jobs that are all named `x`"), "{error}");
+    add(folder.path(), vec![of_job(SINGLE)]).unwrap();
+    assert!(check_jobs(folder.path(), &[of_job(SINGLE)]).is_ok());
+    assert!(check_jobs(folder.path(), &[of_job(GROUPS)]).is_err());
 }
