@@ -17,11 +17,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// An example and the built-in that it repeats.
-const EXAMPLES: [(&str, &str); 8] = [
+const EXAMPLES: [(&str, &str); 9] = [
     ("btrfs-pid", "btrfs/pid"),
     ("btrfs-round-robin", "btrfs/round-robin"),
     ("latency-rr", "kakra/latency-rr"),
     ("md-raid1", "md/raid1"),
+    ("nvme-queue-depth", "nvme/queue-depth"),
     ("gmirror-load", "gmirror/load"),
     ("bcachefs-latency", "bcachefs/inverse-square-latency"),
     ("peak-ewma", "research/peak-ewma"),

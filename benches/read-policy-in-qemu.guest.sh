@@ -125,19 +125,16 @@ run_replay() {
     echo 2000 >/sys/module/read_policy/parameters/budget_ms
     for object in /programs/*.bpf.o; do
         name=$(basename "$object" .bpf.o)
-        if ! tar -xOf /dev/sdc "$name" >/run/records 2>/dev/null ||
-            ! register "$object" "$name"; then
-            continue
-        fi
+        register "$object" "$name" || continue
         before=$(statistic differences $replay)
         decisions=$(statistic decisions $replay)
         use "bpf:$name" $replay
-        try dd if=/run/records of=$replay/replay bs=4096
+        tar -xOf /dev/sdc "$name" | dd of=$replay/replay bs=4096 iflag=fullblock 2>/run/output ||
+            fail "records of $name: $(cat /run/output)"
         echo "replay,$name,$(($(statistic decisions $replay) - decisions)),$((
             $(statistic differences $replay) - before)),$(statistic detached $replay)"
         use builtin $replay
         forget "$name"
-        rm /run/records
     done
     echo 100 >/sys/module/read_policy/parameters/budget_ms
 }

@@ -41,6 +41,7 @@ JOBS = {
 SIMULATED = {
     "builtin": None,
     "md-raid1": "md/raid1",
+    "nvme-queue-depth": "nvme/queue-depth",
     "btrfs-pid": "btrfs/pid",
     "btrfs-round-robin": "btrfs/round-robin",
     "latency-rr": "kakra/latency-rr",

@@ -10,7 +10,8 @@
 # folder of Debian sid with the headers of its cloud kernel, the compiler that this kernel was built
 # with, pahole and bpftool, 1.5 GB; the kernel itself; and its source. Nothing is installed on this
 # machine. The modules are made against the headers, as DKMS would; no kernel is built. SECONDS_EACH
-# is the time of each job (default 6), RECORDS a folder of recorded reads to use again.
+# is the time of each job (default 6), RECORDS a folder of recorded reads to use again. About a
+# third of the STEPS (default 100,000) of a recorded history are reads; a million takes 3 GB.
 # shellcheck source=benches/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 # shellcheck source=benches/qemu.sh
@@ -124,7 +125,8 @@ if [[ $steps == *replay* ]]; then
     records=${RECORDS:-$work/records}
     if [[ ! -d $records ]]; then
         mkdir "$records"
-        MIRRORBALL_RECORDS=$records cargo test --quiet --manifest-path "$root/Cargo.toml" \
+        MIRRORBALL_RECORDS=$records MIRRORBALL_RECORDED_STEPS=${STEPS:-100000} \
+            cargo test --quiet --manifest-path "$root/Cargo.toml" \
             -p mirrorball-program --test programs as_bpf >"$output/records.log"
     fi
     tar -C "$records" -cf "$work/records.tar" --transform 's,^\./,,' .

@@ -253,6 +253,11 @@ fn md_raid1_decides_as_the_builtin() {
 }
 
 #[test]
+fn nvme_queue_depth_decides_as_the_builtin() {
+    compare("nvme-queue-depth.c", "nvme/queue-depth");
+}
+
+#[test]
 fn gmirror_load_decides_as_the_builtin() {
     compare("gmirror-load.c", "gmirror/load");
 }

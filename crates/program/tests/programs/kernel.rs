@@ -68,8 +68,10 @@ struct BpfPolicy {
     records: Option<BufWriter<File>>,
 }
 
-/// Folder for records of every call, which `read-policy-in-qemu.sh` has a kernel repeat.
+/// Folder for records of every call, which `read-policy-in-qemu.sh` has a kernel repeat, and the
+/// steps of the history, of which about a third are reads.
 const RECORDS: &str = "MIRRORBALL_RECORDS";
+const RECORDED_STEPS: &str = "MIRRORBALL_RECORDED_STEPS";
 /// Kinds of records, whose form is in `kernel/read_policy.c`.
 const READ: u32 = 0;
 const SUBMIT: u32 = 1;
@@ -180,7 +182,8 @@ fn compare_object<'a>(
         let file = File::create(Path::new(&folder).join(name)).unwrap();
         let records = Some(BufWriter::new(file));
         let policy = BpfPolicy { records, ..BpfPolicy::load(&object) };
-        replay(|_| Box::new(policy), reference(), (0, 5 * steps));
+        let recorded = std::env::var(RECORDED_STEPS).map(|text| text.parse().unwrap());
+        replay(|_| Box::new(policy), reference(), (0, recorded.unwrap_or(100_000)));
     }
     for array in 0..ARRAYS.len() {
         let policy = BpfPolicy::load(&object);
@@ -217,6 +220,11 @@ fn latency_rr_as_bpf_decides_as_the_builtin() {
 #[test]
 fn md_raid1_as_bpf_decides_as_the_builtin() {
     compare("md-raid1", "md/raid1");
+}
+
+#[test]
+fn nvme_queue_depth_as_bpf_decides_as_the_builtin() {
+    compare("nvme-queue-depth", "nvme/queue-depth");
 }
 
 #[test]
