@@ -158,18 +158,16 @@ impl DetectedArray {
             .collect();
         let (system, name) = (self.system.name(), &self.name);
         let mount = self.mount.as_ref().map(|mount| format!(" at {mount}"));
-        // No profile has as many copies as a mirror may have members.
-        let profile = match self.profile {
-            "raid1c4" if members.len() > 4 && self.layout.is_some() => "raid1",
-            profile => profile,
+        let count = members.len();
+        // The number of copies belongs to the name in btrfs alone.
+        let shape = match self.profile {
+            _ if self.has_paths() => format!("{count} paths"),
+            "raid1c3" | "raid1c4" if self.system != StorageSystem::Btrfs => {
+                format!("raid1, {count} members")
+            }
+            profile => format!("{profile}, {count} members"),
         };
-        format!(
-            "{system} {name}{}: {}, {} members: {}",
-            mount.unwrap_or_default(),
-            profile,
-            members.len(),
-            members.join(", ")
-        )
+        format!("{system} {name}{}: {shape}: {}", mount.unwrap_or_default(), members.join(", "))
     }
 
     /// Unusual state; `None` for an array that is complete and idle.
@@ -177,7 +175,7 @@ impl DetectedArray {
         if !self.has_paths() {
             let full = self.filled_percent().filter(|percent| *percent >= NEARLY_FULL);
             let full = full.map(|percent| format!("nearly full, {percent} % is allocated"));
-            let full = full.or(self.condition.space.clone());
+            let full = full.or(self.condition.remark.clone());
             let damaged =
                 self.condition.has_damaged_files.then(|| "some files are damaged".to_owned());
             let parts = self.condition.text().into_iter().chain(damaged).chain(full);
@@ -336,9 +334,9 @@ pub struct ArrayCondition {
     /// How long the rest takes at its present rate, in hours.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hours_left: Option<f64>,
-    /// How its space is used up, in words, where allocated chunks say little.
+    /// Another thing that is unusual, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub space: Option<String>,
+    pub remark: Option<String>,
     /// The spare that stands in for a member, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stand_in: Option<String>,

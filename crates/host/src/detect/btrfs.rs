@@ -106,7 +106,7 @@ impl<'a> Btrfs<'a> {
         let mut not_known = Vec::new();
         let mut members = self.members(mount.as_ref(), &mut notes, &mut not_known)?;
         let mut condition = self.condition(mount.as_ref(), &members, &mut notes);
-        condition.space = self.space(&members, profile);
+        condition.remark = self.space(&members, profile);
         leave_out_empty(&mut members, mount.as_ref(), &mut notes);
         let known = Profile::ALL.into_iter().find(|it| it.name() == profile);
         if known.is_some_and(|it| members.len() < it.rules().members_min) {

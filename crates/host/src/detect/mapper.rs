@@ -165,13 +165,16 @@ impl<'a> Mapped<'a> {
                 None
             }
         };
+        let is_stale = activity.is_none() && fail_stale(&mut members);
         complete(&mut members);
         let profile = profile_of_layout(layout, members.len());
         let mut array = self.describe(profile, members, notes);
         array.layout = Some(layout);
         array.name = volume_name(&self.name);
+        array.condition.remark = is_stale
+            .then(|| format!("what is not in sync waits for `lvchange --refresh {}`", array.name));
         // LVM takes commands for no origin of a cache.
-        let origin = ["_wcorig", "_corig"].iter().find_map(|end| array.name.strip_suffix(end));
+        let origin = ["_wcorig", "_corig"].iter().find_map(|it| array.name.strip_suffix(it));
         if let Some(cached) = origin.map(str::to_owned) {
             let first = format!("`lvconvert --splitcache {cached}` first, and attach it again");
             array.notes.push(format!("LVM changes {cached} only without its cache: {first}"));
@@ -189,10 +192,9 @@ impl<'a> Mapped<'a> {
         let rule = if table.level == "raid1" { "md/raid1" } else { "md/raid10" };
         let spec = is_read.then(|| rule.to_owned());
         array.policy = DetectedPolicy { text, spec, settings, offered: Vec::new() };
-        if let Some((activity, progress)) = activity {
-            (array.condition.activity, array.condition.progress_percent) =
-                (Some(activity), progress);
-        }
+        let (activity, progress) = activity.unzip();
+        array.condition.activity = activity;
+        array.condition.progress_percent = progress.flatten();
         Ok(array)
     }
 
@@ -328,6 +330,15 @@ fn parse_raid(line: &str) -> Option<RaidTable> {
         parameters = rest.get(1..).unwrap_or_default();
     }
     Some(table)
+}
+
+/// Counts the images as failed that are not in sync while nothing rebuilds them: LVM has such ones
+/// after a path to them was lost, and waits for a command. Returns whether there are any.
+fn fail_stale(members: &mut [DetectedMember]) -> bool {
+    let stale = members.iter_mut().filter(|member| member.is_rebuilding);
+    let count =
+        stale.map(|member| (member.is_rebuilding, member.is_failed) = (false, true)).count();
+    count > 0
 }
 
 /// Applies `START LEN raid LEVEL NDEVS HEALTH DONE/TOTAL ACTION …` to the members, and returns the

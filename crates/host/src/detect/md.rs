@@ -304,7 +304,7 @@ impl<'a> Md<'a> {
     }
 
     /// Leaves out the empty slots of the system partition of a NAS, which has one for each bay, and
-    /// returns their number: nothing is missing there.
+    /// returns their number. Whether something is missing there the array does not say.
     fn leave_out_empty_bays(
         &self,
         members: &mut Vec<DetectedMember>,
@@ -320,11 +320,10 @@ impl<'a> Md<'a> {
             return 0;
         }
         members.retain(|member| member.device.is_some());
-        notes.push(format!(
-            "{empty} of {} slots are empty: taken for the bays without a disk of a NAS, whose \
-             system partition has a slot for each",
-            there + empty
-        ));
+        notes.push(
+            "empty slots are left out: the system partition of a NAS has a slot for each bay"
+                .to_owned(),
+        );
         empty
     }
 
@@ -386,6 +385,13 @@ impl<'a> Md<'a> {
             progress_percent: progress.filter(|_| action.is_some()),
             hours_left: hours_left.filter(|_| action.is_some()),
             activity: action,
+            remark: (bays > 0).then(|| {
+                let (is, what) = match bays {
+                    1 => ("is", "a bay without a disk, or a disk that is gone"),
+                    _ => ("are", "bays without a disk, or disks that are gone"),
+                };
+                format!("{bays} of {} slots {is} empty: {what}", members.len() + bays)
+            }),
             ..ArrayCondition::default()
         }
     }

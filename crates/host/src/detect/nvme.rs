@@ -7,9 +7,9 @@ use super::block::BlockDevice;
 use super::lun::guess_if_lun;
 use super::members::{
     COPIES_HELP, complete, is_kernel_since, kernel_release, layout_of_copies, mount_point,
-    read_member, unreadable,
+    no_mirror, read_member, unreadable,
 };
-use super::paths::{PATHS_NOTE, note_standby};
+use super::paths::{PATHS_NOTE, standby};
 use super::stack::StackLayer;
 use super::sysroot::{Sysroot, base_name};
 use mirrorball_core::policies::Spec;
@@ -91,7 +91,11 @@ impl<'a> NvmePaths<'a> {
             (true, true) => "inaccessible",
         };
         let name = &self.device.name;
-        note_standby(name, serving.len(), &standing, why, help, &mut notes)?;
+        let standby = standby(serving.len(), &standing, why);
+        if let (1, Some(text)) = (serving.len(), &standby) {
+            return Err(no_mirror(format!("{name}: {text}"), help));
+        }
+        notes.extend(standby);
         let down: Vec<&str> = down.iter().map(|(path, _)| path.name.as_str()).collect();
         if !down.is_empty() {
             notes.push(format!("down among those that would stand by: {}", down.join(", ")));

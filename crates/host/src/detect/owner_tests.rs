@@ -76,7 +76,11 @@ fn one_path_that_serves_is_nothing_to_choose() {
     let (folder, root) = machine("05-multipath-14-paths");
     let status =
         "mpathe: 0 2097152 multipath 2 0 1 0 2 1 A 0 1 2 8:0 A 0 0 1 E 0 1 2 8:16 A 0 0 1\n";
+    let group = |path| format!("queue-length 0 1 1 {path} 1");
+    let groups = [group("8:0"), group("8:16")].join(" ");
+    let table = format!("mpathe: 0 2097152 multipath 0 1 alua 2 1 {groups}\n");
     fs::write(folder.path().join("tools/dmsetup-status"), status).unwrap();
+    fs::write(folder.path().join("tools/dmsetup-table"), table).unwrap();
     let Err(DetectError::NoArray(error)) = detect_at(&root, "mpathe") else { panic!() };
     assert!(error.message.contains("1 path serves, 13 stand by"), "{error}");
     assert!(error.help.unwrap().contains("path_grouping_policy multibus"));

@@ -263,7 +263,7 @@ impl ZfsPool {
             progress_percent: progress.and_then(|it| it.parse().ok()).filter(|_| runs),
             hours_left: self.hours_left().filter(|_| runs),
             has_damaged_files: self.has_damaged_files,
-            space: None,
+            remark: None,
         }
     }
 }

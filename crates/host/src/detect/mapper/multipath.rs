@@ -7,13 +7,15 @@ use super::super::array::{DetectError, DetectedArray, DetectedMember};
 use super::super::block::BlockDevice;
 use super::super::lun::guess_if_lun;
 use super::super::members::{no_mirror, read_member};
-use super::super::paths::{PATHS_NOTE, note_standby};
+use super::super::paths::{PATHS_NOTE, standby};
 use super::super::tools::{DMSETUP_STATUS, DMSETUP_TABLE};
 use super::Mapped;
 
-/// Setting that makes all paths of a device serve.
+/// Setting that makes all paths of a device serve, where the storage does not tell them apart: the
+/// first path of another controller may move the volume there.
 const GROUPING: &str = "if the storage serves all paths alike, `path_grouping_policy multibus` in \
                         multipath.conf makes all of them serve";
+const UNLIKE: &str = "if these fail, the others serve: the storage tells its paths apart";
 
 impl Mapped<'_> {
     /// Paths of one device: those of the group that serves.
@@ -30,31 +32,37 @@ impl Mapped<'_> {
         let groups = path_groups(&status, 2).or(from_table.clone()).unwrap_or_default();
         let slaves = self.device.slaves(self.sysroot);
         let number = |path: &BlockDevice| self.sysroot.text(&path.file("dev")).unwrap_or_default();
-        let serving = serving_group(&groups);
-        let serves = |path: &&BlockDevice| {
-            serving.is_none_or(|group| group.paths.iter().any(|(dev, _)| *dev == number(path)))
-        };
-        let (paths, standing): (Vec<&BlockDevice>, Vec<&BlockDevice>) =
-            slaves.iter().partition(serves);
         let state = |path: &BlockDevice| {
             let all = groups.iter().flat_map(|group| &group.paths);
             let found = all.clone().find(|(dev, _)| *dev == number(path))?;
             found.1.as_deref().map(str::to_owned)
         };
         let is_down = |path: &&BlockDevice| state(path).as_deref() == Some("F");
+        self.has_choice(&slaves, slaves.iter().any(|path| !is_down(&path)))?;
+        let serving = serving_group(&groups);
+        let serves = |path: &&BlockDevice| {
+            serving.is_none_or(|group| group.paths.iter().any(|(dev, _)| *dev == number(path)))
+        };
+        let (paths, others): (Vec<&BlockDevice>, Vec<&BlockDevice>) =
+            slaves.iter().partition(serves);
         let (down, standing): (Vec<&BlockDevice>, Vec<&BlockDevice>) =
-            standing.into_iter().partition(is_down);
+            others.into_iter().partition(is_down);
         let [down, standing] = [down, standing]
             .map(|paths| paths.iter().map(|path| path.name.as_str()).collect::<Vec<&str>>());
-        note_standby(&self.name, paths.len(), &standing, "another group", GROUPING, &mut notes)?;
-        if !down.is_empty() {
-            let failed = format!("failed in another group: {}", down.join(", "));
-            if paths.len() == 1 {
-                let what = format!("{}: 1 path serves; {failed}", self.name);
-                return Err(no_mirror(what, "when the paths are up, more than one may serve"));
-            }
-            notes.push(failed);
+        let failed =
+            (!down.is_empty()).then(|| format!("failed in another group: {}", down.join(", ")));
+        let standby = standby(paths.len(), &standing, "another group");
+        if paths.len() == 1 {
+            let one = "1 path serves".to_owned();
+            let parts: Vec<String> = [standby.unwrap_or(one)].into_iter().chain(failed).collect();
+            let help = match (standing.is_empty(), table.as_deref().is_ok_and(is_unlike)) {
+                (true, _) => "when the paths are up, more than one may serve",
+                (false, true) => UNLIKE,
+                (false, false) => GROUPING,
+            };
+            return Err(no_mirror(format!("{}: {}", self.name, parts.join("; ")), help));
         }
+        notes.extend(standby.into_iter().chain(failed));
         let member = |(devid, path): (u64, &&BlockDevice)| {
             let mut member = read_member(self.sysroot, devid, Some(path));
             (member.is_failed, member.state) = match state(path).as_deref() {
@@ -80,6 +88,19 @@ impl Mapped<'_> {
         array.not_known = not_known;
         array.condition.missing += down.len();
         Ok(array)
+    }
+}
+
+impl Mapped<'_> {
+    /// Fails if there is one path, or none that is up.
+    fn has_choice(&self, slaves: &[BlockDevice], is_up: bool) -> Result<(), DetectError> {
+        let names: Vec<&str> = slaves.iter().map(|path| path.name.as_str()).collect();
+        let (what, help) = match is_up {
+            true if names.len() > 1 => return Ok(()),
+            true => ("1 path,", "with another path there is something to choose"),
+            false => ("no path is up, of", "`multipath -ll` shows the states of the paths"),
+        };
+        Err(no_mirror(format!("{}: {what} {}", self.name, names.join(", ")), help))
     }
 }
 
@@ -123,10 +144,28 @@ fn path_groups(line: &str, own_words: usize) -> Option<Vec<PathGroup>> {
     Some(all)
 }
 
-/// The group that serves: the active one, else the first that is enabled, else the first.
+/// True if a line of `dmsetup table` says that the storage tells its paths apart: by a module of
+/// the kernel, or by groups of several paths with `alua`, which the kernel chooses for paths that
+/// are alike, too.
+fn is_unlike(line: &str) -> bool {
+    let mut words = line.split_whitespace().skip_while(|word| *word != "multipath").skip(1);
+    let features = words.next().and_then(|count| count.parse::<usize>().ok()).unwrap_or(0);
+    match (words.nth(features), words.next()) {
+        (None | Some("0"), _) => false,
+        (_, Some("alua")) => {
+            let groups = path_groups(line, 0).unwrap_or_default();
+            groups.iter().any(|group| group.paths.len() > 1)
+        }
+        _ => true,
+    }
+}
+
+/// The group that serves: the active one, else the first that is enabled, else the first; of those
+/// with a path that has not failed.
 fn serving_group(groups: &[PathGroup]) -> Option<&PathGroup> {
-    let with = |state: &str| groups.iter().find(|group| group.head == state);
-    with("A").or_else(|| with("E")).or(groups.first())
+    let is_up = |group: &&PathGroup| group.paths.iter().any(|it| it.1.as_deref() != Some("F"));
+    let with = |state: &str| groups.iter().filter(is_up).find(|group| group.head == state);
+    with("A").or_else(|| with("E")).or_else(|| groups.iter().find(is_up)).or(groups.first())
 }
 
 /// The group of a table that has the paths of the one that serves.
@@ -147,6 +186,10 @@ mod tests {
 
     #[test]
     fn groups_of_paths_are_found_behind_features_and_handler() {
+        let alua = "0 8 multipath 2 queue_if_no_path retain 1 alua 2 1 queue-length 0";
+        assert!(is_unlike(&format!("{alua} 2 1 8:0 1 8:16 1 queue-length 0 1 1 8:32 1")));
+        assert!(!is_unlike(&format!("{alua} 1 1 8:0 1 queue-length 0 1 1 8:32 1")));
+        assert!(is_unlike("0 8 multipath 0 1 rdac 2 1") && !is_unlike("0 8 multipath 0 0 2 1"));
         let heads = |line: &str, own: usize| -> Option<Vec<(String, usize)>> {
             let groups = path_groups(line, own)?;
             Some(groups.into_iter().map(|it| (it.head, it.paths.len())).collect())

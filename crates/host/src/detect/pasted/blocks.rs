@@ -214,7 +214,7 @@ fn add_listed(tree: &mut Tree, all: &[Listed]) {
         }
         if !is_disk {
             let below = below(all, at);
-            add_virtual(tree, device, &below);
+            add_virtual(tree, device, kind(all, at), &below);
         }
     }
 }
@@ -243,18 +243,24 @@ fn below(all: &[Listed], at: usize) -> Vec<String> {
 /// Types of devices of the device mapper.
 const MAPPINGS: [&str; 4] = ["crypt", "lvm", "mpath", "dm"];
 
+/// The type of a device of the listing. `lsblk -f` has none; what lies on `mpath_member` is clear.
+fn kind(all: &[Listed], at: usize) -> &str {
+    let device = &all[at];
+    let above = all[..at].iter().rev().find(|it| it.depth < device.depth);
+    let is_path = above.is_some_and(|it| it.row.get("FSTYPE") == Some("mpath_member"));
+    device.row.get("TYPE").unwrap_or(if is_path { "mpath" } else { "" })
+}
+
 /// The name of a device of the listing in the tree: those of the device mapper have one before it.
 fn device_name(all: &[Listed], name: &str) -> String {
-    let found = all.iter().find(|device| device.name == name);
-    let kind = found.and_then(|device| device.row.get("TYPE")).unwrap_or_default();
+    let kind = all.iter().position(|device| device.name == name).map_or("", |at| kind(all, at));
     match MAPPINGS.contains(&kind) {
         true => format!("dm-{name}"),
         false => name.to_owned(),
     }
 }
 
-fn add_virtual(tree: &mut Tree, device: &Listed, below: &[String]) {
-    let kind = device.row.get("TYPE").unwrap_or_default();
+fn add_virtual(tree: &mut Tree, device: &Listed, kind: &str, below: &[String]) {
     let size = device.row.get("SIZE").and_then(size_of);
     if below.is_empty() {
         return;

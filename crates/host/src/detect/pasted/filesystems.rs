@@ -26,6 +26,11 @@ impl FileSystem {
         let used = self.devices.values().map(|device| device.used_bytes);
         used.fold(0, u64::saturating_add)
     }
+
+    /// The devices but for the target of a replace, which has devid 0.
+    fn members(&self) -> impl Iterator<Item = &FileSystemDevice> {
+        self.devices.iter().filter(|(devid, _)| **devid > 0).map(|(_, device)| device)
+    }
 }
 
 #[derive(Default)]
@@ -36,8 +41,14 @@ struct FileSystemDevice {
     is_missing: bool,
 }
 
+/// A device that is gone, as `usage` writes it.
+const MISSING: &str = "missing";
+
 /// All outputs of `btrfs` of a text. Those without a UUID are about the file system before them.
 pub(super) fn read_btrfs(tree: &mut Tree, lines: &[&str]) {
+    let one_word = |line: &&str| line.replace("<missing disk>", MISSING);
+    let lines: Vec<String> = lines.iter().map(one_word).collect();
+    let lines: &[&str] = &lines.iter().map(String::as_str).collect::<Vec<&str>>();
     let mut all = shown(tree, lines);
     if all.is_empty() {
         all = listed(lines);
@@ -194,7 +205,8 @@ fn profiles(lines: &[&str]) -> Vec<(&'static str, String, u64, Option<u64>)> {
         let Some((profile, rest)) = rest.strip_prefix(',').and_then(|it| it.split_once(':')) else {
             continue;
         };
-        let profile = profile.trim().to_lowercase();
+        // `RAID6/5` is on five devices.
+        let profile = profile.trim().split('/').next().unwrap_or_default().to_lowercase();
         let words: Vec<&str> =
             rest.split([' ', '=', ':', ',']).filter(|word| !word.is_empty()).collect();
         let size = ["total", "Size"].iter().find_map(|key| after(&words, key, 1));
@@ -209,39 +221,39 @@ fn profiles(lines: &[&str]) -> Vec<(&'static str, String, u64, Option<u64>)> {
 
 /// `btrfs filesystem usage` and `device usage`: what each device has of each kind of chunks.
 fn used(lines: &[&str]) -> FileSystem {
-    let mut by_path: Vec<(String, u64, u64)> = Vec::new();
     let mut found = FileSystem { profiles: profiles(lines), ..FileSystem::default() };
-    let mut devids: BTreeMap<String, u64> = BTreeMap::new();
+    let mut all: Vec<DeviceUsage> = Vec::new();
+    // The kind of chunks whose devices are listed, or the device whose chunks are.
     let mut of = None::<&str>;
     let mut device = None::<String>;
     let mut listed: Vec<&str> = Vec::new();
     for line in lines {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let mut count = |path: &str, bytes: u64, is_free: bool| {
-            if !by_path.iter().any(|(other, ..)| other == path) {
-                by_path.push((path.to_owned(), 0, 0));
-            }
-            for own in by_path.iter_mut().filter(|(other, ..)| other == path) {
-                let part = if is_free { &mut own.2 } else { &mut own.1 };
-                *part = part.saturating_add(bytes);
-            }
-        };
         match words.as_slice() {
             [first, .., "ID:", devid] => {
-                let path = if first.starts_with('<') { "missing" } else { first };
-                let path = path.trim_end_matches(',');
-                devids.extend(devid.parse::<u64>().ok().map(|devid| (path.to_owned(), devid)));
-                device = Some(path.to_owned());
+                let mut path = first.trim_end_matches(',').to_owned();
+                if path == MISSING {
+                    // Several may be gone.
+                    path = format!("{MISSING} {devid}");
+                }
+                usage_of(&mut all, &path).devid = devid.parse().ok();
+                device = Some(path);
+            }
+            ["Device", "size:", bytes, ..] => {
+                // One that is gone has no size.
+                if let (Some(path), Some(0)) = (&device, size_of(bytes)) {
+                    usage_of(&mut all, path).is_missing = true;
+                }
             }
             [kind, bytes] if device.is_some() && is_kind(kind) => {
                 if let (Some(path), Some(bytes)) = (&device, size_of(bytes)) {
-                    count(path, bytes, kind.starts_with("Unallocated"));
+                    usage_of(&mut all, path).add(bytes, kind.starts_with("Unallocated"));
                 }
             }
-            [path, bytes] if of.is_some() && (path.starts_with("/dev/") || *path == "missing") => {
+            [path, bytes] if of.is_some() && (path.starts_with("/dev/") || *path == MISSING) => {
                 if let Some(bytes) = size_of(bytes) {
                     let is_free = of == Some("Unallocated:");
-                    count(path, bytes, is_free);
+                    usage_of(&mut all, path).add(bytes, is_free);
                     // Only this part lists all devices, in the order of their devids.
                     if is_free && !listed.contains(path) {
                         listed.push(path);
@@ -252,16 +264,46 @@ fn used(lines: &[&str]) -> FileSystem {
             _ => {}
         }
     }
-    by_path.sort_by_key(|(path, ..)| listed.iter().position(|it| it == path).unwrap_or(usize::MAX));
-    for (number, (path, used_bytes, free)) in (1..).zip(by_path) {
-        let devid = devids.get(&path).copied().unwrap_or(number);
+    all.sort_by_key(|own| listed.iter().position(|it| *it == own.path).unwrap_or(usize::MAX));
+    for (number, own) in (1..).zip(all) {
         // A number may be cut at the end of a text, and the lists before it lost at its begin.
-        let size_bytes = Some(used_bytes.saturating_add(free)).filter(|it| *it >= 64 * MIB);
-        let size_bytes = size_bytes.unwrap_or(0);
-        let is_missing = path == "missing";
-        found.devices.insert(devid, FileSystemDevice { path, size_bytes, used_bytes, is_missing });
+        let size_bytes = own.free_bytes.map(|free| own.used_bytes.saturating_add(free));
+        let device = FileSystemDevice {
+            size_bytes: size_bytes.filter(|it| *it >= 64 * MIB).unwrap_or(0),
+            used_bytes: own.used_bytes,
+            is_missing: own.is_missing || own.path.starts_with(MISSING),
+            path: own.path,
+        };
+        found.devices.insert(own.devid.unwrap_or(number), device);
     }
     found
+}
+
+/// Chunks of a device, and its free space if the text says it.
+#[derive(Default)]
+struct DeviceUsage {
+    path: String,
+    devid: Option<u64>,
+    used_bytes: u64,
+    free_bytes: Option<u64>,
+    is_missing: bool,
+}
+
+impl DeviceUsage {
+    fn add(&mut self, bytes: u64, is_free: bool) {
+        match is_free {
+            true => self.free_bytes = Some(self.free_bytes.unwrap_or(0).saturating_add(bytes)),
+            false => self.used_bytes = self.used_bytes.saturating_add(bytes),
+        }
+    }
+}
+
+fn usage_of<'a>(all: &'a mut Vec<DeviceUsage>, path: &str) -> &'a mut DeviceUsage {
+    let at = all.iter().position(|own| own.path == path).unwrap_or_else(|| {
+        all.push(DeviceUsage { path: path.to_owned(), ..DeviceUsage::default() });
+        all.len() - 1
+    });
+    &mut all[at]
 }
 
 fn is_kind(word: &str) -> bool {
@@ -288,7 +330,9 @@ fn table(lines: &[&str]) -> Option<FileSystem> {
     for line in &lines[at + 1..] {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [devid, path, sizes @ ..] = words.as_slice() else { continue };
-        let (Ok(devid), true) = (devid.parse(), path.starts_with("/dev/")) else { continue };
+        let is_missing = *path == MISSING;
+        let is_device = path.starts_with("/dev/") || is_missing;
+        let (Ok(devid), true) = (devid.parse(), is_device) else { continue };
         let sizes: Vec<u64> = sizes.iter().map(|it| size_of(it).unwrap_or(0)).collect();
         let chunks: u64 = sizes.iter().take(kinds.len()).fold(0, |sum, it| sum.saturating_add(*it));
         let free = sizes.get(kinds.len()).copied().unwrap_or(0);
@@ -298,7 +342,7 @@ fn table(lines: &[&str]) -> Option<FileSystem> {
                 path: (*path).to_owned(),
                 size_bytes: chunks.saturating_add(free),
                 used_bytes: chunks,
-                is_missing: false,
+                is_missing,
             },
         );
     }
@@ -365,11 +409,17 @@ fn write(tree: &mut Tree, index: usize, found: &FileSystem) {
     if let Some(label) = &found.label {
         tree.add(format!("{folder}/label"), label.clone());
     }
+    if found.devices.contains_key(&0) {
+        tree.add(format!("{folder}/devinfo/0/replace_target"), "1");
+        tree.add(format!("{folder}/exclusive_operation"), "device replace");
+    }
     let name = found.label.as_ref().unwrap_or(fsid);
     if found.devices.len() > 1 && found.profiles.iter().all(|(kind, ..)| *kind != "data") {
-        // With two copies the devices hold twice what the file system does.
-        let has_copies = found.devices.values().any(|device| device.is_missing)
-            || found.used_bytes.is_none_or(|bytes| found.on_devices() / 3 >= bytes / 2);
+        // With two copies the devices hold twice what the file system does, or a little less in
+        // round numbers.
+        let holds_twice = |bytes: u64| found.on_devices() as f64 >= 1.9 * bytes as f64;
+        let has_copies = found.members().any(|device| device.is_missing)
+            || found.members().count() > 1 && found.used_bytes.is_none_or(holds_twice);
         let profile = if has_copies { "raid1" } else { "single" };
         tree.note(format!(
             "the text has no profile of the data of {name}: taken for {profile}; `btrfs \

@@ -28,25 +28,31 @@ pub(super) fn is_md_name(name: &str) -> bool {
         && !name.contains(char::is_whitespace)
 }
 
+/// A name and what follows it, at the begin of a line, or behind another line joined to it.
+fn array_line(line: &str) -> Option<(&str, Vec<&str>)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_name = |at: &usize| {
+        let is_behind = words.get(at + 2).is_some_and(|it| ["active", "inactive"].contains(it));
+        is_md_name(words[*at]) && words.get(at + 1) == Some(&":") && (*at == 0 || is_behind)
+    };
+    let at = (0..words.len()).find(is_name)?;
+    Some((words[at], words[at + 2..].to_vec()))
+}
+
 /// Arrays of `/proc/mdstat`: `md0 : active raid1 sdb1[1] sda1[0](W)`.
 pub(super) fn read_mdstat(tree: &mut Tree, lines: &[&str]) {
-    let heading = |line: &str| {
-        let mut words = line.split_whitespace();
-        let name = words.next().filter(|name| is_md_name(name))?.to_owned();
-        (words.next() == Some(":")).then_some(name)
-    };
     for (at, line) in lines.iter().enumerate() {
-        let Some(name) = heading(line) else { continue };
+        let Some((name, own)) = array_line(line) else { continue };
         let ends = |line: &&&str| {
             !line.trim().is_empty()
-                && heading(line).is_none()
+                && array_line(line).is_none()
                 && command(line).is_none()
                 && !line.trim_start().starts_with("unused devices")
         };
         let below = lines[at + 1..].iter().take_while(ends);
-        let words: Vec<&str> =
-            [*line].into_iter().chain(below.copied()).flat_map(str::split_whitespace).collect();
-        if let Some(array) = of_mdstat(&words[2..]) {
+        let below = below.flat_map(|line| line.split_whitespace());
+        let words: Vec<&str> = own.into_iter().chain(below).collect();
+        if let Some(array) = of_mdstat(&words) {
             let in_use = array.devices.values().filter(|it| it.state.starts_with("in_sync"));
             let (in_use, up) = (in_use.count() as u64, array.up.unwrap_or(0));
             if in_use > 0 && in_use < up.min(array.devices.len() as u64) {
@@ -55,7 +61,7 @@ pub(super) fn read_mdstat(tree: &mut Tree, lines: &[&str]) {
                      {in_use} by their flags; the flags are taken"
                 ));
             }
-            add(tree, &name, array);
+            add(tree, name, array);
         }
     }
 }

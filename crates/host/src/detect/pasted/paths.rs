@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 struct PriorityGroup {
     selector: String,
     is_active: bool,
+    /// As `multipath -ll` writes it, if it does.
+    priority: Option<String>,
     paths: Vec<(String, bool)>,
 }
 
@@ -24,14 +26,20 @@ pub(super) fn read_multipath(tree: &mut Tree, lines: &[&str]) {
         let next = lines.get(at + 1).map_or("", |it| it.trim_start_matches([' ', '[']));
         let is_followed = next.starts_with("size=") || next.starts_with("features=");
         let is_head = is_followed && !line.contains("dm-");
-        let own = line.trim().trim_start_matches(": ");
+        // `multipath -v2` says first what it does: `create: mpatha`.
+        let words = ["create", "reload", "reject", "rename", "unchanged", "resize", "switchpg"];
+        let own = line.trim();
+        let done =
+            own.split_once(": ").filter(|(front, _)| front.is_empty() || words.contains(front));
+        let own = done.map_or(own, |(_, rest)| rest);
         match own.split_once(' ').unwrap_or((own, "")) {
             (name, rest) if is_head && !name.is_empty() => format!("{name} dm-? {rest}"),
             _ => (*line).to_owned(),
         }
     };
     let lines: Vec<String> = lines.iter().enumerate().map(numbered).collect();
-    let text = lines.join("\n").replace(['[', ']', '\''], " ").replace("policy=", " ");
+    let text = lines.join("\n").replace(" GB]", "GB]").replace(" TB]", "TB]");
+    let text = text.replace(['[', ']', '\''], " ").replace("policy=", " ");
     let marks = ['|', '`', '+', '-', '\\', '_', '├', '└', '─', '│'];
     let words: Vec<&str> = text
         .split_whitespace()
@@ -49,12 +57,32 @@ pub(super) fn read_multipath(tree: &mut Tree, lines: &[&str]) {
         let name = begin.checked_sub(if is_id { 2 } else { 1 }).map(|at| words[at]);
         let own = &words[begin + 1..end];
         let groups = groups(own);
+        if let Some(name) = name.filter(|_| groups.is_empty() && own.contains(&"#:#:#:#")) {
+            tree.note(format!("{name} has no path: all of its devices are gone"));
+        }
         if let Some(name) = name.filter(|_| !groups.is_empty()) {
             let number = words[*begin].strip_prefix("dm-").and_then(|it| it.parse().ok());
             number.into_iter().for_each(|number| tree.set_mapping(name, number));
-            add_multipath(tree, name, &groups);
+            add_multipath(tree, name, &groups, handler(own, &groups));
             add_volume(tree, own, &groups);
         }
+    }
+}
+
+/// The name of a module of the kernel that tells the paths apart, or `priorities` if these differ;
+/// none if they are alike. `alua`, which the kernel may have chosen itself, says nothing where all
+/// priorities are equal.
+fn handler<'a>(words: &[&'a str], groups: &[PriorityGroup]) -> Option<&'a str> {
+    let at = words.iter().position(|word| word.starts_with("hwhandler="));
+    // The count and the name, of which the first may follow a quote.
+    let mut own = words[at.unwrap_or(words.len())..].iter().take(3);
+    let own = own.by_ref().filter(|word| !["hwhandler=", "hwhandler=1", "1"].contains(word));
+    let named = own.take(1).find(|word| !["hwhandler=0", "0"].contains(word));
+    let is_equal = groups.windows(2).all(|two| two[0].priority == two[1].priority);
+    match named {
+        Some(&"alua") | None if is_equal && !words.contains(&"ghost") => None,
+        Some(&"alua") | None => Some("priorities"),
+        named => named.copied(),
     }
 }
 
@@ -67,6 +95,9 @@ fn groups(words: &[&str]) -> Vec<PriorityGroup> {
             continue;
         }
         let Some(group) = groups.last_mut() else { continue };
+        if let Some(priority) = word.strip_prefix("prio=") {
+            group.priority.get_or_insert_with(|| priority.to_owned());
+        }
         // Before its first path a group says its own state.
         if group.paths.is_empty() && ["status=active", "active"].contains(word) {
             group.is_active = true;
@@ -107,12 +138,13 @@ fn add_volume(tree: &mut Tree, words: &[&str], groups: &[PriorityGroup]) {
     }
 }
 
-fn add_multipath(tree: &mut Tree, name: &str, groups: &[PriorityGroup]) {
+fn add_multipath(tree: &mut Tree, name: &str, groups: &[PriorityGroup], handler: Option<&str>) {
     let all = groups.iter().flat_map(|group| &group.paths);
     let paths: Vec<String> = all.map(|(path, _)| path.clone()).collect();
     tree.mapped(name, "mpath-", &paths);
-    let mut lines =
-        ["table", "status"].map(|_| format!("{name}: 0 1 multipath 0 0 {} 1", groups.len()));
+    let handler = handler.map_or_else(|| "0".to_owned(), |name| format!("1 {name}"));
+    let mut lines = [handler.as_str(), "0"]
+        .map(|handler| format!("{name}: 0 1 multipath 0 {handler} {} 1", groups.len()));
     for group in groups {
         let state = if group.is_active { "A" } else { "E" };
         lines[0] += &format!(" {} 0 {} 0", group.selector, group.paths.len());
@@ -233,6 +265,7 @@ fn add_subsystem(
         tree.add(format!("{folder}/iopolicy"), policy);
     }
     tree.device(&format!("nvme{subsystem}n{namespace}"));
+    let has_states = paths.iter().any(|path| path.ana_state.is_some());
     for path in paths {
         let Some(number) = path.controller.strip_prefix("nvme") else { continue };
         let controller = format!("/sys/devices/pasted/nvme-fabrics/{}", path.controller);
@@ -240,8 +273,16 @@ fn add_subsystem(
         tree.add(format!("{controller}/transport"), path.transport.clone());
         let name = format!("nvme{subsystem}c{number}n{namespace}");
         tree.add(format!("{controller}/{name}/dev"), format!("pasted:{name}"));
-        if let Some(state) = &path.ana_state {
-            tree.add(format!("{controller}/{name}/ana_state"), state.clone());
+        let is_silent = has_states && path.ana_state.is_none() && path.state == "live";
+        if is_silent {
+            let controller = &path.controller;
+            tree.note(format!(
+                "{controller} has no ANA state: taken for a path that serves nothing"
+            ));
+        }
+        let state = path.ana_state.clone().or(is_silent.then(|| "inaccessible".to_owned()));
+        if let Some(state) = state {
+            tree.add(format!("{controller}/{name}/ana_state"), state);
         }
         tree.link(format!("/sys/block/{name}"), format!("{controller}/{name}"));
     }

@@ -97,7 +97,10 @@ impl Kind {
                 let is_digit = |it: u8| it.is_ascii_hexdigit() || it == b'-';
                 word.len() >= 9 && word.contains('-') && word.bytes().all(is_digit)
             }
-            Kind::Word(words) => words.contains(&word),
+            // Parts of arrays have many types: `isw_raid_member`, `mpath_member`.
+            Kind::Word(words) => {
+                words.contains(&word) || *words == FILE_SYSTEMS && word.ends_with("_member")
+            }
             Kind::Name | Kind::Text => true,
         }
     }

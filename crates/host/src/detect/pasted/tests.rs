@@ -1,7 +1,9 @@
 //! Texts as people paste them, whole and mangled, with the arrays that they describe.
 
 use super::super::command_tests::check_detected;
-use super::super::{DetectedArray, DetectedMember, detect_pasted};
+use super::super::{
+    DetectedArray, DetectedMember, detect_pasted, detect_without_copies, pasted_machine,
+};
 use mirrorball_disk::array_file::ArrayFile;
 
 #[test]
@@ -18,6 +20,49 @@ fn a_text_without_an_array_has_none() {
     ] {
         let found = detect_pasted(text);
         assert!(found.iter().all(Result::is_err), "{text}: {found:?}");
+    }
+}
+
+/// At most one of them serves.
+#[test]
+fn paths_without_a_choice_are_named_with_their_states() {
+    let map = |handler: &str, groups: &str| {
+        let head = "mpatha (3600a) dm-1 DGC,RAID 5\nsize=10G features='0'";
+        format!("{head} hwhandler='{handler}' wp=rw\n{groups}")
+    };
+    let group = |prio: u32, status: &str, path: &str, state: &str| {
+        let head = format!("|-+- policy='service-time 0' prio={prio} status={status}");
+        format!("{head}\n| `- 1:0:0:1 {path} 8:16 {state} running\n")
+    };
+    let two = |prio: u32, status: &str, state: &str| {
+        group(prio, status, "sdc", state).replace("8:16", "8:32")
+    };
+    let (up, down) = ("active ready", "failed faulty");
+    for (text, words) in [
+        (
+            map("0", &(group(50, "active", "sdb", up) + &two(10, "enabled", up))),
+            "mpatha: 1 path serves, 1 stands by (another group): sdc; if these fail, the others",
+        ),
+        (
+            map("1 rdac", &(group(1, "active", "sdb", up) + &two(1, "enabled", "active ghost"))),
+            "mpatha: 1 path serves, 1 stands by (another group): sdc; if these fail, the others",
+        ),
+        (
+            map("1 alua", &(group(50, "active", "sdb", up) + &two(50, "enabled", up))),
+            "if the storage serves all paths alike",
+        ),
+        (
+            map("0", &(group(0, "enabled", "sdb", down) + &two(0, "enabled", down))),
+            "mpatha: no path is up, of sdb, sdc",
+        ),
+        (map("0", &group(1, "active", "sdb", up)), "mpatha: 1 path, sdb"),
+        (
+            "create: ".to_owned() + &map("0", &group(1, "undef", "sdb", up)).replace(" dm-1", ""),
+            "mpatha: 1 path, sdb",
+        ),
+    ] {
+        let found = detect_without_copies(&pasted_machine(&text));
+        assert!(found.len() == 1 && found[0].contains(words), "{text}: {found:?}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 /// The lines of a text: without colours, quoting marks and marks of code, with blanks for tabs.
 pub(super) fn lines(text: &str) -> Vec<String> {
     let mut plain = without_tags(&without_colours(&decoded(text)));
-    for mark in ["```", "<pre>", "</pre>", "<code>"] {
+    for mark in ["```", "**", "<pre>", "</pre>", "<code>"] {
         plain = plain.replace(mark, "");
     }
     let entities = [("</code>", ""), ("&gt;", ">"), ("&lt;", "<"), ("&nbsp;", " "), ("&amp;", "&")];
@@ -30,7 +30,7 @@ pub(super) fn lines(text: &str) -> Vec<String> {
 /// The text of a mail as it was written: `=3D` stands for a sign, and a sign at its end joins a
 /// line to the next.
 fn decoded(text: &str) -> Cow<'_, str> {
-    if !["=3D", "=20\n", "=20\r\n", "=E2=94"].iter().any(|it| text.contains(it)) {
+    if !["=3D", "=20\n", "=20\r\n", "=E2=94", "=C2=A0"].iter().any(|it| text.contains(it)) {
         return Cow::Borrowed(text);
     }
     let joined = text.replace("=\r\n", "").replace("=\n", "");
@@ -163,7 +163,12 @@ pub(super) fn command(line: &str) -> Option<Vec<&str>> {
         "lsblk", "mdadm", "zpool", "zfs", "btrfs", "lvs", "pvs", "vgs", "multipath", "nvme",
         "smartctl", "uname", "fdisk", "dmsetup", "ls", "cat", "head", "more", "tail",
     ];
-    let words: Vec<&str> = line.split_whitespace().collect();
+    let mut words: Vec<&str> = line.split_whitespace().collect();
+    // Behind some prompts there is no blank.
+    if let Some(first) = words.first_mut() {
+        let inner = first.trim_start_matches(['#', '$', '%', '>']);
+        *first = if inner.is_empty() { first } else { inner };
+    }
     let is_tool = |word: &&str| TOOLS.contains(&word.rsplit('/').next().unwrap_or_default());
     let at = words.iter().position(is_tool)?;
     let is_prompt = |word: &&str| *word == "sudo" || word.ends_with(['$', '#', '%', '>']);

@@ -269,8 +269,14 @@ fn add_raid(
         if attributes.as_bytes().get(8) == Some(&b'w') {
             flags += &format!(" write_mostly {index}");
         }
-        let is_gone = found.is_some_and(|it| it.below.iter().all(|it| !it.contains("/dev/")))
-            && found.is_some_and(|it| it.below.iter().any(|it| it.contains("unknown")));
+        let is_on_disk = |it: &LogicalVolume| it.below.iter().any(|it| it.contains("/dev/"));
+        let is_unknown = |it: &LogicalVolume| it.below.iter().any(|it| it.contains("unknown"));
+        // LVM puts a target that only fails in the place of an image that is gone.
+        let is_gone = found.is_some_and(|it| {
+            it.kind.as_deref() == Some("error")
+                || attributes.starts_with('v')
+                || !is_on_disk(it) && is_unknown(it)
+        });
         health.push(match () {
             () if is_gone => 'D',
             () if attributes.starts_with('I') => 'a',
