@@ -12,6 +12,7 @@ use crate::common::{Folder, stderr};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::FileExt;
 
 const SIZE_BYTES: u64 = 64 << 20;
 /// Size of the unused start of a member.

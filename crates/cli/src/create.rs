@@ -113,7 +113,7 @@ fn restore(args: &CreateArgs, saved: &Path) -> Result<Ending, Failure> {
     let bytes = std::fs::read(saved).with_context(|| format!("cannot read {}", saved.display()));
     let device = devices::parse(std::slice::from_ref(&args.array))?.remove(0);
     let restored = assemble::restore(&bytes.map_err(Failure::WrongUse)?, &device, options(args));
-    let label = restored.map_err(|error| match error {
+    let restored = restored.map_err(|error| match error {
         error @ RestoreError::Write { .. } => Failure::Fault(error.into()),
         RestoreError::Assemble(error @ AssembleError::System(_)) => Failure::Fault(error.into()),
         error => Failure::WrongUse(error.into()),
@@ -123,10 +123,14 @@ fn restore(args: &CreateArgs, saved: &Path) -> Result<Ending, Failure> {
          them\nserve it with\n  mirrorball serve {} --export ADDRESS --control PATH\n\
          and give each other devid a device with\n  \
          mirrorball ctl --control PATH members replace DEVID DEVICE\n",
-        label.array.name,
+        restored.label.array.name,
         quoted(&device.to_string()),
     );
-    screen::print(&screen::escaped(&text))?;
+    let lost = match restored.has_lost_bad_blocks {
+        true => "its bad blocks are not known any more: what is there is read as data\n",
+        false => "",
+    };
+    screen::print(&screen::escaped(&format!("{text}{lost}")))?;
     Ok(Ending::Done)
 }
 

@@ -87,7 +87,8 @@ pub enum Problem<'a> {
     ReplaceFailed(&'a MemberCopy),
     /// A step of a rebuild failed.
     RebuildStalled(VolumeError),
-    /// Number of blocks that a member lacks, because no mirror could give them when it was rebuilt.
+    /// Number of blocks that a member lacks, because no mirror could give them when it was rebuilt
+    /// or mirrors were synchronised.
     RebuildLeftBlocks(u64),
     /// Number of blocks of a member that did not match their checksums.
     ChecksumMismatch(u64),
@@ -305,7 +306,7 @@ impl Problem<'_> {
                 format!("the rebuild of {subject} does not go on: {error}")
             }
             Problem::RebuildLeftBlocks(count) => format!(
-                "{subject} lacks {}, which no other member could give when it was rebuilt",
+                "{subject} lacks {}, which no member could give when they were copied",
                 counted(*count, "block of 4 KiB", "blocks of 4 KiB")
             ),
             Problem::ChecksumMismatch(count) => format!(

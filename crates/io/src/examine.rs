@@ -12,10 +12,10 @@ use mirrorball_store::label::assembly::{
     ArrayVerdict, FoundMember, LabelAssembly, MemberStanding, assemble,
 };
 use mirrorball_store::label::{
-    BlockError, DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, LABEL_SLOTS, Label, LabelledMember,
-    METADATA_BYTES, NewestLabel, SCRUB_BYTES, SCRUB_OFFSET, SPARE_OFFSET, STALE_MAP_BYTES,
-    STALE_MAP_OFFSET, SpareBlock, Uuid, map_checksum, may_lack_record, newest_label, newest_record,
-    newest_scrub, stale_maps,
+    BAD_BLOCKS_BYTES, BAD_BLOCKS_OFFSET, BlockError, DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET,
+    LABEL_SLOTS, Label, LabelledMember, METADATA_BYTES, NewestLabel, SCRUB_BYTES, SCRUB_OFFSET,
+    SPARE_OFFSET, STALE_MAP_BYTES, STALE_MAP_OFFSET, SpareBlock, Uuid, map_checksum,
+    may_lack_record, newest_bad_blocks, newest_label, newest_record, newest_scrub, stale_maps,
 };
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -316,13 +316,16 @@ pub(crate) fn metadata_from(
     let scrub = read(SCRUB_OFFSET, SCRUB_BYTES)?;
     let scrub = newest_scrub(&scrub, volume, member);
     let stale_maps = stale_maps(&read(STALE_MAP_OFFSET, STALE_MAP_BYTES)?, volume, member);
-    Ok(FoundMember { newest, record, may_lack_record, scrub, stale_maps })
+    let bad_blocks = read(BAD_BLOCKS_OFFSET, BAD_BLOCKS_BYTES)?;
+    let bad_blocks = newest_bad_blocks(&bad_blocks, volume, member);
+    let found = FoundMember::of_label(newest);
+    Ok(FoundMember { record, may_lack_record, scrub, stale_maps, bad_blocks, ..found })
 }
 
 /// Reads blocks of metadata. One that the medium has lost counts as damaged: a member is not
 /// refused for a bad sector that the next write to it mends. So does what is behind the end of a
 /// device that was cut.
-fn read_blocks(
+pub(crate) fn read_blocks(
     read: impl Fn(u64, u32) -> io::Result<Vec<u8>>,
     offset: u64,
     length: u32,
@@ -399,11 +402,11 @@ mod tests {
             program: None,
             members: Vec::new(),
             spares: Vec::new(),
+            bad_blocks_generation: 0,
             is_read_only: false,
         };
         let found = MemberLabel { member: Uuid([member; 16]), label };
-        let (newest, stale_maps) = (NewestLabel { found, slot: 0, previous: None }, Vec::new());
-        FoundMember { newest, record: None, may_lack_record: false, scrub: None, stale_maps }
+        FoundMember::of_label(NewestLabel { found, slot: 0, previous: None })
     }
 
     #[test]

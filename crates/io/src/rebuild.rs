@@ -95,6 +95,8 @@ pub struct Stalled {
     pub error: VolumeError,
     /// When the step is tried again.
     retry_at: Nanos,
+    /// True if what could not be read for the first time may be read then.
+    is_passing: bool,
 }
 
 pub struct Rebuild {
@@ -419,11 +421,15 @@ impl Rebuild {
             if ended.result.is_ok() {
                 self.on_copied(member, length);
             }
+            let before = self.stalled.len();
             self.stalled.retain(|stalled| stalled.member != member);
-            let retry_at = now + ERROR_PAUSE;
+            let (is_first, retry_at) = (self.stalled.len() == before, now + ERROR_PAUSE);
             // One that failed meanwhile has an event of its own.
             let error = ended.result.err().filter(|error| *error != VolumeError::NotRebuilding);
-            self.stalled.extend(error.map(|error| Stalled { member, error, retry_at }));
+            self.stalled.extend(error.map(|error| {
+                let is_passing = is_first && error == VolumeError::Unreadable;
+                Stalled { member, error, retry_at, is_passing }
+            }));
         }
         let least = self.rate.map_or(Nanos::ZERO, |rate| pace(length, rate));
         let next_step = match ended.result {
@@ -438,8 +444,8 @@ impl Rebuild {
     }
 
     /// The rebuilds that do not go on, because their last steps failed.
-    pub fn stalled(&self) -> &[Stalled] {
-        &self.stalled
+    pub fn stalled(&self) -> impl Iterator<Item = &Stalled> {
+        self.stalled.iter().filter(|stalled| !stalled.is_passing)
     }
 
     /// Starts no more steps.

@@ -9,6 +9,8 @@
 //! - When a member fails, the writes, discards and flushes that are under way end when the labels
 //!   of the other members say that it failed. So nothing that was replied to is lost when the
 //!   failed member comes back, in this run or a later one: its label is older then.
+//! - What adds bad blocks to their list, or writes some, ends when the list is recorded
+//!   (`bad_blocks`).
 //! - A flush that is to record progress of the first synchronisation, and a step of a rebuild that
 //!   covers a table of checksums, are cut when pages are written.
 //! - A step of a rebuild ends when its member was flushed, if its progress is to be recorded. What
@@ -81,6 +83,9 @@ impl StoreGate {
             self.update_labels(array);
             return GateAnswer::Wait;
         }
+        if self.admit_bad_blocks(piece, array) == GateAnswer::Wait {
+            return GateAnswer::Wait;
+        }
         let range = piece.plan.range();
         let logged = if writes { range.clone() } else { 0..0 };
         // A repair that a crash interrupts leaves mirrors that differ where they differed before.
@@ -136,13 +141,24 @@ impl StoreGate {
             !is_logged || regions.all(|region| self.log.is_active(region)),
             "the log has a write until it ended: {piece:?}"
         );
-        let is_idle = self.labels.is_clean && self.labels.committed().is_clean;
-        if piece.kind == RequestKind::Read
-            || self.is_read_only
-            || is_idle
-            || self.labels.is_current(array.states)
-        {
+        if piece.kind == RequestKind::Read || self.is_read_only {
             return GateAnswer::Go;
+        }
+        if self.forget_bad_blocks(piece, array.states).is_err() {
+            self.released.push_back(Released::Fail(piece.key));
+            return GateAnswer::Wait;
+        }
+        let (labels, committed) = (&self.labels, self.labels.committed());
+        let is_idle = labels.is_clean
+            && committed.is_clean
+            && labels.bad_blocks_generation == committed.bad_blocks_generation;
+        let is_current = self.labels.is_current(array.states);
+        match self.bad.is_recorded(&piece.plan.range()) {
+            true if is_idle || is_current => return GateAnswer::Go,
+            false if is_current => {
+                return self.wait_for_bad_blocks(Released::End(piece.key), array);
+            }
+            _ => {}
         }
         self.labels.held.push(piece.key);
         self.update_labels(array);
@@ -191,6 +207,7 @@ impl StoreGate {
         range: &Range<u64>,
         array: &Array<'_>,
     ) -> Closing {
+        self.bad.forget_doubts(member);
         let Some(offset) = array.states.offset_after(member, range) else { return Closing::End };
         let size_bytes = array.states.members()[member].config.size_bytes;
         assert!(offset <= size_bytes, "{offset} of {size_bytes} bytes are recovered");
@@ -209,6 +226,7 @@ impl StoreGate {
 
     /// Handles the end of a resync of a range.
     fn on_resynced(&mut self, range: &Range<u64>, array: &mut Array<'_>) {
+        self.bad.on_resynced(range);
         let is_end = range.end == self.capacity_bytes;
         for region in regions(range) {
             let start = region * REGION_BYTES;

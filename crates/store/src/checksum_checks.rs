@@ -19,7 +19,7 @@ use crate::checksum::{BlockDigest, CHECKSUM_BLOCK_BYTES, UNKNOWN};
 use crate::unsynced_regions::REGION_BYTES;
 use mirrorball_core::io::{IoError, MemberIo, RequestKind};
 use mirrorball_core::member::MemberIndex;
-use mirrorball_core::volume::gate::{Judged, Judgement, PieceView, Unreadable};
+use mirrorball_core::volume::gate::{Judged, Judgement, PieceView};
 use mirrorball_core::volume::{PieceKey, PlanTarget, RequestKey, TargetSet};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -88,7 +88,8 @@ impl StoreGate {
             return Ok(());
         }
         if piece.has_lock && !self.may_differ(&piece.plan.range()) {
-            bad.iter().for_each(|&offset| self.checksums_mut().bad.on_mismatch(io.member, offset));
+            bad.iter()
+                .for_each(|&offset| self.checksums_mut().mismatched.on_mismatch(io.member, offset));
         }
         Err(IoError::Checksum)
     }
@@ -127,32 +128,19 @@ impl StoreGate {
     pub(crate) fn on_mended(&mut self, piece: &PieceView, targets: TargetSet) {
         let Some(store) = &mut self.checksums else { return };
         for target in targets.iter() {
-            store.bad.on_mended(piece.plan.location(target).0, &piece.plan.range());
+            store.mismatched.on_mended(piece.plan.location(target).0, &piece.plan.range());
         }
     }
 
-    /// Decides how a piece goes on that no mirror has by its checksum. In an unsynced region the
-    /// checksum of a block is a hint, without which the block is read. A rebuild goes on behind a
-    /// block that no mirror has: as it does not match its checksum on the rebuilt member either,
-    /// nothing reads it. A medium that cannot give a block is as bad, if the block has a checksum.
-    pub(crate) fn leave_unreadable(&mut self, piece: &PieceView, is_mismatch: bool) -> Unreadable {
-        let range = piece.plan.range();
-        let may_differ = self.may_differ(&range);
-        let Some(checksums) = &mut self.checksums else { return Unreadable::Fail };
-        if is_mismatch && piece.plan.length <= CHECKSUM_BLOCK_BYTES && may_differ {
-            self.set_checksum(range.start, UNKNOWN);
-            return Unreadable::ReadUnchecked;
-        }
-        let count = piece.plan.length.div_ceil(CHECKSUM_BLOCK_BYTES) as usize;
-        let has_all =
-            || !may_differ && !checksums.known_blocks(range.start, count).contains(&UNKNOWN);
-        match piece.kind {
-            RequestKind::Rebuild(member) if is_mismatch || has_all() => {
-                checksums.bad.leave_out(member, &range);
-                Unreadable::LeaveOut
-            }
-            _ => Unreadable::Fail,
-        }
+    /// Returns true if the checksum of a block is a hint.
+    pub(crate) fn is_hint(&self, piece: &PieceView) -> bool {
+        let is_block = piece.plan.length <= CHECKSUM_BLOCK_BYTES;
+        self.has_checksums() && is_block && self.may_differ(&piece.plan.range())
+    }
+
+    /// Forgets the checksum of a block, which is a hint that no mirror matches.
+    pub(crate) fn drop_hint(&mut self, piece: &PieceView) {
+        self.set_checksum(piece.plan.range().start, UNKNOWN);
     }
 
     /// Replaces the checksum of a block without a write. A member that is missing may have another.
@@ -194,7 +182,7 @@ impl StoreGate {
         if !is_unsynced {
             for (target, _) in read.iter().filter(|it| !is_good(it)) {
                 let member = piece.plan.location(*target).0;
-                self.checksums_mut().bad.on_mismatch(member, offset);
+                self.checksums_mut().mismatched.on_mismatch(member, offset);
                 if piece.kind == RequestKind::Scrub {
                     self.findings.mismatched.push((member, offset));
                 }

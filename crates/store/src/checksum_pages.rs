@@ -77,14 +77,7 @@ impl StoreGate {
     /// Number of blocks with wrong data that were found on a member since the start; a block counts
     /// again after it was written.
     pub fn mismatched_blocks(&self, member: MemberIndex) -> u64 {
-        self.checksums.as_ref().map_or(0, |checksums| checksums.bad.mismatched[member.get()])
-    }
-
-    /// Blocks that members lack, because no mirror could give them when the member was rebuilt: the
-    /// offset on the volume, and the member. They are known until they are written or repaired, or
-    /// the volume is stopped; the first 4096 of them.
-    pub fn left_out(&self) -> impl Iterator<Item = (u64, MemberIndex)> + '_ {
-        self.checksums.iter().flat_map(|checksums| checksums.bad.left_out())
+        self.checksums.as_ref().map_or(0, |checksums| checksums.mismatched.counts[member.get()])
     }
 
     /// Number of pages of checksums since the start that could not be read on the only members that

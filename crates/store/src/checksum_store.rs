@@ -6,9 +6,9 @@
 //!
 //! Why a page is written when is in `checksum_pages`.
 
-use crate::bad_blocks::BadBlocks;
 use crate::checksum::{CHECKSUM_BLOCK_BYTES, Checksummer, UNKNOWN};
 use crate::label::{ChecksumPage, PAGE_SPAN_BYTES};
+use crate::mismatched_blocks::MismatchedBlocks;
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::volume::{PieceKey, RequestKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -55,7 +55,7 @@ pub(crate) struct ChecksumStore {
     clock: VecDeque<u32>,
     dirty: BTreeSet<u32>,
     writes: BTreeMap<RequestKey, Box<[u32]>>,
-    pub(crate) bad: BadBlocks,
+    pub(crate) mismatched: MismatchedBlocks,
     /// True if no page is ever written.
     is_read_only: bool,
     /// Pages that no member had which could be read, though one may hold them.
@@ -78,7 +78,7 @@ impl ChecksumStore {
     pub(crate) fn new(checksummer: Checksummer, tables: Vec<u64>) -> ChecksumStore {
         ChecksumStore {
             checksummer,
-            bad: BadBlocks::new(tables.len()),
+            mismatched: MismatchedBlocks::new(tables.len()),
             lost_pages: 0,
             tables,
             pages: BTreeMap::new(),
@@ -244,7 +244,7 @@ impl ChecksumStore {
         for offset in range.clone().step_by(CHECKSUM_BLOCK_BYTES as usize) {
             self.set(offset, UNKNOWN);
         }
-        self.bad.on_written(range);
+        self.mismatched.on_written(range);
     }
 
     pub(crate) fn begin_write(&mut self, request: RequestKey, checksums: Box<[u32]>) {
@@ -270,7 +270,7 @@ impl ChecksumStore {
             known.copy_from_slice(written);
             self.make_dirty(number);
         }
-        self.bad.on_written(range);
+        self.mismatched.on_written(range);
     }
 
     /// Returns true if the versions of a page are not known that a member has.
@@ -424,8 +424,8 @@ mod tests {
     fn writes_set_the_checksums_of_their_ranges() {
         let (mut store, request) = (load([None; 2], None), RequestKey::from_slot(7));
         let at = |block: u64| 3 * PAGE_SPAN_BYTES + block * CHECKSUM_BLOCK_BYTES;
-        store.bad.on_mismatch(MEMBERS[1], at(9));
-        store.bad.on_mismatch(MEMBERS[1], at(9));
+        store.mismatched.on_mismatch(MEMBERS[1], at(9));
+        store.mismatched.on_mismatch(MEMBERS[1], at(9));
         store.begin_write(request, Box::new([11, 12, 13, 14]));
         store.write(request, at(8), &(at(9)..at(11)));
         let known: Vec<u32> = (8..12).map(|block| store.known(at(block))).collect();
@@ -433,8 +433,8 @@ mod tests {
         assert_eq!(*store.dirty(), BTreeSet::from([3]));
         store.clear(&(at(10)..at(11)));
         assert_eq!(store.known(at(10)), UNKNOWN);
-        store.bad.on_mismatch(MEMBERS[1], at(9));
-        assert_eq!(store.bad.mismatched, [0, 2], "again after it was written");
+        store.mismatched.on_mismatch(MEMBERS[1], at(9));
+        assert_eq!(store.mismatched.counts, [0, 2], "again after it was written");
     }
 
     #[test]

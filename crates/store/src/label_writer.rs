@@ -47,6 +47,8 @@ pub(crate) struct LabelWriter {
     pub(crate) policy: String,
     pub(crate) program: Option<KeptProgram>,
     pub(crate) spares: Vec<LabelledSpare>,
+    /// The generation of the list of bad blocks that members have; zero while there are none.
+    pub(crate) bad_blocks_generation: u64,
     rng: Rng,
     /// Pieces that start once the labels are current.
     pub(crate) waiting: Vec<PieceKey>,
@@ -103,6 +105,7 @@ impl LabelWriter {
             policy: label.policy.clone(),
             program: label.program.clone(),
             spares: label.spares.clone(),
+            bad_blocks_generation: label.bad_blocks_generation,
             uuids: label.members.iter().map(|row| row.uuid).collect(),
             committed: label,
             slots,
@@ -130,6 +133,7 @@ impl LabelWriter {
             && self.committed.policy == self.policy
             && self.committed.program == self.program
             && self.committed.spares == self.spares
+            && self.committed.bad_blocks_generation == self.bad_blocks_generation
             && rows.all(|((row, uuid), (_, member))| {
                 row.uuid == *uuid && is_true(row.state, member.state)
             })
@@ -352,6 +356,7 @@ impl LabelWriter {
         label.policy.clone_from(&self.policy);
         label.program.clone_from(&self.program);
         label.spares.clone_from(&self.spares);
+        label.bad_blocks_generation = self.bad_blocks_generation;
         self.is_due = false;
         let mut has_left = false;
         let was_complete = label.members.iter().all(|row| row.state == MemberState::InSync);

@@ -18,18 +18,20 @@ impl StoreGate {
         array: &mut Array<'_>,
     ) {
         let state = array.states.members()[member].state;
-        if state == MemberState::Failed && !had_failed && self.log.repairs.may_be_lost() {
-            // It may lack repairs: all of it is copied when it comes back.
-            self.labels.on_repairs_lost(member);
-        }
-        if let Some(checksums) = self.checksums.as_mut().filter(|_| state == MemberState::Failed) {
-            checksums.bad.on_failed(member);
+        if state == MemberState::Failed && !had_failed {
+            let has_lost_blocks = self.bad.may_lose_blocks(member);
+            self.bad.on_failed(member);
+            if self.log.repairs.may_be_lost() || has_lost_blocks {
+                // It may lack repairs: all of it is copied when it comes back.
+                self.labels.on_repairs_lost(member);
+            }
         }
         let is_rebuilt = matches!(state, MemberState::Rebuilding { .. });
         self.catching_up[member.get()] &= is_rebuilt;
         assert!(member.get() < self.label().members.len(), "the label has {member:?}");
         if is_rebuilt {
             self.log.on_joined(member, 0);
+            self.bad.on_joined(member, None);
         }
         self.labels.forget_progress(member);
     }
@@ -71,14 +73,14 @@ impl StoreGate {
         }
         let record = found.and_then(|found| found.record.as_ref());
         self.log.on_joined(member, record.map_or(0, |record| record.sequence));
+        self.bad.on_joined(member, found.and_then(|found| found.bad_blocks.as_ref()));
         let catches_up = found.is_some_and(|found| self.labels.can_catch_up(member, found));
         self.catching_up[member.get()] = catches_up;
         if catches_up {
             assert!(found.is_some(), "{member:?} has its own data");
             self.log.stale.set_base(self.labels.committed().lineage.complete_id());
-            // A young copy of it may lack what was written in its last regions.
-            let regions = record.iter().flat_map(|record| &record.regions);
-            regions.for_each(|&region| self.log.stale.insert(region));
+            let regions = found.iter().flat_map(|found| found.last_regions());
+            regions.for_each(|region| self.log.stale.insert(region));
         }
     }
 
@@ -163,6 +165,7 @@ impl StoreGate {
         let is_failed = array.states.is_failed(member) && !self.is_read_only;
         if is_failed {
             self.labels.on_removed(member);
+            self.bad.on_removed(member);
             assert!(!self.has_device(member), "the device of {member:?} is removed");
             array.states.set(member, MemberState::Failed);
             self.on_member_set(member, true, array);

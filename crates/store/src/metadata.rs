@@ -21,6 +21,8 @@ pub(crate) enum MetadataJob {
     Log,
     StaleMap,
     Scrub,
+    /// The list of bad blocks, or a flush before blocks leave it.
+    BadBlocks,
     Checksums(u32),
     /// The flush of the pages of checksums, before the labels say that the volume was stopped.
     Stop,
@@ -68,6 +70,7 @@ impl StoreGate {
             (Op::Write, MetadataJob::Log) => block(self.log.record().offset()),
             (Op::Write, MetadataJob::StaleMap) => block(self.log.stale.written_map().offset()),
             (Op::Write, MetadataJob::Scrub) => block(self.scrub.record().offset()),
+            (Op::Write, MetadataJob::BadBlocks) => block(self.bad.slot_offset(member)),
             (Op::Read | Op::Write, MetadataJob::Checksums(number)) => {
                 self.page_range(number, member, op, array.states)
             }
@@ -103,6 +106,9 @@ impl StoreGate {
             MetadataJob::Log => self.log.record().encode(volume, uuid),
             MetadataJob::StaleMap => self.log.stale.written_map().encode(volume, uuid),
             MetadataJob::Scrub => self.scrub.record().encode(volume, uuid),
+            MetadataJob::BadBlocks => {
+                self.bad.record().encode(volume, uuid, self.bad.next_slot(member))
+            }
             MetadataJob::Checksums(number) => self.page_bytes(number, member, states),
             MetadataJob::Stop => unreachable!("it is a flush"),
         };
@@ -147,6 +153,7 @@ impl StoreGate {
                 self.on_log_io(io.member, is_good, now, array);
             }
             MetadataJob::Scrub => self.on_scrub_record_io(array),
+            MetadataJob::BadBlocks => self.on_bad_blocks_io(member, is_good, array),
             MetadataJob::Checksums(number) => self.on_page_io(number, io, is_good, array),
             MetadataJob::Stop => self.on_stop_flushed(is_good, array),
         }

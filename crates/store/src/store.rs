@@ -5,6 +5,7 @@
 //! | labels | which members are in sync, the policy, the spares | `label_writer`, `label_updates` |
 //! | dirty log | regions that may have writes in flight | `dirty_log`, `log_updates` |
 //! | stale map | what members lack that are missing | `stale_regions` |
+//! | bad blocks | what members in sync lack | `bad_blocks` |
 //! | checksums | what the data are | `checksum_store`, `checksum_pages`, `checksum_checks` |
 //! | scrub record | how far the last scrub is | `scrub_progress` |
 //!
@@ -13,6 +14,7 @@
 //! written (`ChecksumStore`, `PageWrites`). What need not wait any more goes to `released`, and the
 //! volume asks again.
 
+use crate::bad_blocks::BadBlockList;
 use crate::checksum_checks::Findings;
 use crate::checksum_pages::PageWrites;
 use crate::checksum_store::ChecksumStore;
@@ -31,9 +33,9 @@ use mirrorball_core::member::{Member, MemberIndex, MemberState, Members};
 use mirrorball_core::units::Nanos;
 use mirrorball_core::volume::gate::{
     Array, Closing, Gate, GateAnswer, GateEvent, Judged, MetadataIo, PieceView, Released,
-    Unreadable,
+    Unreadable, UnreadableReason,
 };
-use mirrorball_core::volume::{MemberStates, RequestKey, TargetSet};
+use mirrorball_core::volume::{MemberStates, PiecePlan, RequestKey, TargetSet};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
@@ -43,6 +45,8 @@ pub struct StoreGate {
     pub(crate) log: DirtyLog,
     /// Where mirrors may differ.
     pub(crate) unsynced: UnsyncedRegions,
+    /// The ranges that members in sync lack.
+    pub(crate) bad: BadBlockList,
     /// With checksums, those in memory.
     pub(crate) checksums: Option<Box<ChecksumStore>>,
     pub(crate) page_writes: PageWrites,
@@ -82,6 +86,7 @@ impl StoreGate {
         let count = capacity_bytes.div_ceil(REGION_BYTES);
         let stale = StaleRegions::new(count, labels.stale.clone(), labels.map_generation);
         let (logged, tail) = split_unsynced(labels.unsynced.clone(), capacity_bytes);
+        let bad = BadBlockList::new(&labels);
         let (scrub, is_joined) = (ScrubKeeper::new(labels.scrub), labels.is_joined);
         let mut writer = LabelWriter::new(labels);
         let begins = MemberState::Rebuilding { recovered_bytes: 0 };
@@ -94,6 +99,7 @@ impl StoreGate {
             checksums: checksum_store(writer.committed(), states.members(), capacity_bytes),
             labels: writer,
             unsynced: UnsyncedRegions::default(),
+            bad,
             page_writes: PageWrites::default(),
             findings: Findings::default(),
             scrub,
@@ -176,6 +182,7 @@ impl Gate for StoreGate {
             GateEvent::FlushFailed(member) => {
                 self.log.on_failed_flush(member);
                 self.labels.on_failed_flush(member);
+                self.bad.on_failed_flush(member);
             }
             GateEvent::Rebuilt(member, request) => self.on_rebuilt(member, request, array),
             GateEvent::Divided(piece) if piece.marks.is_pinned => self.pin_page(piece),
@@ -206,8 +213,17 @@ impl Gate for StoreGate {
         !self.unsynced.is_empty() && self.unsynced.overlaps(range)
     }
 
+    #[inline]
+    fn lacking(&self, plan: &PiecePlan) -> TargetSet {
+        match self.bad.is_empty() {
+            true => TargetSet::default(),
+            false => self.lacking_targets(plan),
+        }
+    }
+
     fn may_lack(&self, member: MemberIndex, range: &Range<u64>) -> bool {
-        regions(range).any(|region| self.may_lack_region(member, region as u32))
+        self.bad.overlaps(member, range)
+            || regions(range).any(|region| self.may_lack_region(member, region as u32))
     }
 
     fn piece_end(&self, offset: u64) -> u64 {
@@ -231,8 +247,13 @@ impl Gate for StoreGate {
         self.judge_piece(piece, to_copy)
     }
 
-    fn on_unreadable(&mut self, piece: &PieceView, is_mismatch: bool) -> Unreadable {
-        self.leave_unreadable(piece, is_mismatch)
+    fn on_unreadable(
+        &mut self,
+        piece: &PieceView,
+        reason: UnreadableReason,
+        array: &mut Array<'_>,
+    ) -> Unreadable {
+        self.leave_unreadable(piece, reason, array.states)
     }
 
     fn has_io(&self) -> bool {

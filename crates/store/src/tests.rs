@@ -10,8 +10,8 @@ mod starts;
 mod unsynced;
 
 use crate::label::{
-    DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DataId, LABEL_SLOTS, Label, LabelledArray, LabelledMember,
-    Lineage, Uuid, map_checksum,
+    BadBlocks, DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DataId, LABEL_SLOTS, Label, LabelledArray,
+    LabelledMember, Lineage, Uuid, map_checksum,
 };
 use crate::{REGION_BYTES, StoreGate, StoreVolume, VolumeLabels};
 use mirrorball_core::geometry::{ArrayLayout, ChunkMap, Profile};
@@ -80,6 +80,7 @@ fn new_label(profile: Profile, count: u64, size_bytes: u64, has_checksums: bool)
         program: None,
         members,
         spares: Vec::new(),
+        bad_blocks_generation: 0,
         is_read_only: false,
     }
 }
@@ -97,6 +98,9 @@ fn start(label: Label, unsynced: Vec<u32>, is_read_only: bool) -> Volume {
     let states: Vec<MemberState> = label.members.iter().map(|row| row.state).collect();
     let labels = VolumeLabels {
         slots: vec![0; label.members.len()],
+        bad_blocks: BadBlocks::default(),
+        bad_blocks_generation: 0,
+        bad_blocks_slots: vec![0; label.members.len()],
         label,
         behind: Vec::new(),
         is_joined: false,

@@ -2,7 +2,8 @@
 
 use crate::label::assembly::{AssembledMember, FoundMember, LabelAssembly, MemberStanding};
 use crate::label::{
-    DirtyRecord, Label, NewestLabel, ScrubRecord, StaleMap, assembled_map, can_catch_up,
+    BadBlocks, DirtyRecord, Label, LabelledMember, NewestLabel, ScrubRecord, StaleMap, Uuid,
+    assembled_map, can_catch_up,
 };
 use crate::unsynced_regions::REGION_BYTES;
 use mirrorball_core::member::{MemberIndex, MemberState};
@@ -29,6 +30,12 @@ pub struct VolumeLabels {
     /// Regions whose mirrors may differ: those of the newest records, after a crash.
     pub unsynced: Vec<u32>,
     pub scrub: Option<ScrubRecord>,
+    /// The ranges that members in sync lack.
+    pub bad_blocks: BadBlocks,
+    /// The generation of the newest list of bad blocks on any member.
+    pub bad_blocks_generation: u64,
+    /// For each member, the slot of the newest list on it.
+    pub bad_blocks_slots: Vec<usize>,
     /// The regions that members may lack which are not in sync, and whether there are more than in
     /// the map that the members have; `None` if there is no map.
     pub stale: Option<(StaleMap, bool)>,
@@ -56,6 +63,7 @@ impl VolumeLabels {
             let generation = found[*index].newest.found.label.generation;
             assembly.standings[*index].is_current() && generation != newest.generation
         };
+        let slot = |row: &AssembledMember| device(row).map_or(0, |it| slot(it, newest));
         // Its label counts for others that do not know of the newest.
         let has_refuted = |row: &(MemberIndex, AssembledMember)| {
             let (_, AssembledMember { found: Some(index), .. }) = row else { return false };
@@ -78,10 +86,9 @@ impl VolumeLabels {
                 && is_stale
                 && can_catch_up(newest, &found[index])
             {
-                // A young copy of it may lack what was written in its last regions.
-                let regions = found[index].record.iter().flat_map(|record| &record.regions);
-                let regions = regions.filter(|&&region| u64::from(region) < count);
-                regions.for_each(|&region| *has_more |= map.insert(region));
+                let regions = found[index].last_regions();
+                let regions = regions.filter(|&region| u64::from(region) < count);
+                regions.for_each(|region| *has_more |= map.insert(region));
                 catching_up.push(member);
             }
         }
@@ -90,6 +97,9 @@ impl VolumeLabels {
             map_generation: maps.map(|map| map.generation).max().unwrap_or(0),
             stale,
             catching_up,
+            bad_blocks: bad_blocks(assembly, found, capacity_bytes),
+            bad_blocks_generation: found.iter().map(bad_generation).max().unwrap_or(0),
+            bad_blocks_slots: bad_blocks_slots(assembly, found),
             label: newest.clone(),
             is_joined: assembly.standings.contains(&MemberStanding::Stale)
                 || rows.iter().any(has_refuted),
@@ -98,11 +108,7 @@ impl VolumeLabels {
                 .filter(|(member, _)| assembly.announced.contains(&member.get()))
                 .map(|(member, _)| *member)
                 .collect(),
-            slots: assembly
-                .members
-                .iter()
-                .map(|row| device(row).map_or(0, |it| slot(it, newest)))
-                .collect(),
+            slots: assembly.members.iter().map(slot).collect(),
             behind: rows.iter().filter(is_behind).map(|(member, _)| *member).collect(),
             sequence: records.map(|record| record.sequence).max().unwrap_or(0),
             least_sequence: assembly.log_sequence(found),
@@ -132,6 +138,36 @@ fn devices_in_use(assembly: &LabelAssembly) -> impl Iterator<Item = usize> {
         MemberState::Failed => false,
     };
     assembly.members.iter().filter(has_data).filter_map(|row| row.found)
+}
+
+fn bad_generation(device: &FoundMember) -> u64 {
+    device.bad_blocks.as_ref().map_or(0, |(record, _)| record.generation)
+}
+
+/// Returns true if no member with current data has the list of bad blocks that the labels name.
+pub fn has_lost_bad_blocks(assembly: &LabelAssembly, found: &[FoundMember]) -> bool {
+    let lists = devices_in_use(assembly).map(|index| bad_generation(&found[index]));
+    lists.max().unwrap_or(0) < assembly.newest.bad_blocks_generation
+}
+
+fn bad_blocks_slots(assembly: &LabelAssembly, found: &[FoundMember]) -> Vec<usize> {
+    let list = |row: &AssembledMember| found[row.found?].bad_blocks.as_ref();
+    assembly.members.iter().map(|row| list(row).map_or(0, |(_, slot)| *slot)).collect()
+}
+
+/// The bad blocks by the newest list of the members with current data; none if the labels know of
+/// none: nothing relies on a list that a crash interrupted, and an older one is out of date.
+fn bad_blocks(assembly: &LabelAssembly, found: &[FoundMember], capacity_bytes: u64) -> BadBlocks {
+    let mut blocks = BadBlocks::default();
+    let lists = devices_in_use(assembly).filter_map(|index| found[index].bad_blocks.as_ref());
+    if assembly.newest.bad_blocks_generation > 0
+        && let Some((newest, _)) = lists.max_by_key(|(record, _)| record.generation)
+    {
+        let known = newest.blocks.within(&(0..capacity_bytes));
+        let has_device = |it: &LabelledMember| it.uuid != Uuid::NIL;
+        blocks.extend(&known, |row| assembly.newest.members.get(row).is_some_and(has_device));
+    }
+    blocks
 }
 
 /// The regions in which mirrors may differ after a crash: those of the newest record of each member

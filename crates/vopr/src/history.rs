@@ -25,9 +25,15 @@ pub(crate) enum DiskFault {
     Flush,
     /// The next write fails.
     Write,
+    /// The next write of the list of bad blocks fails.
+    BadBlocks,
     /// It does nothing for a time.
     Hangs {
         millis: u64,
+    },
+    /// Reads of a block of the clients fail until it is written.
+    Sectors {
+        block: u64,
     },
 }
 
@@ -205,7 +211,9 @@ impl fmt::Display for DiskFault {
             DiskFault::Reads => f.write_str("fails some reads"),
             DiskFault::Flush => f.write_str("fails its next flush"),
             DiskFault::Write => f.write_str("fails its next write"),
+            DiskFault::BadBlocks => f.write_str("fails its next write of bad blocks"),
             DiskFault::Hangs { millis } => write!(f, "hangs for {millis} ms"),
+            DiskFault::Sectors { block } => write!(f, "loses sectors of block {block}"),
         }
     }
 }
@@ -228,6 +236,8 @@ pub(crate) enum ExtraFaults {
     Damage,
     /// Disks are cloned, copied and put back, found in any order, and used in two halves.
     Identity,
+    /// Disks lose sectors before and while members are rebuilt, and lists of bad blocks fail.
+    Losses,
 }
 
 /// Draws a history of `count` operations. Half of the histories have some kinds of operations only,
@@ -236,8 +246,10 @@ pub(crate) fn draw(seed: u64, count: usize, extra: ExtraFaults) -> Vec<HistorySt
     let rng = &mut Rng::stream(seed, "history");
     let kinds = if rng.below(2) == 0 { u64::MAX } else { rng.below(1 << KINDS) };
     let mut operations = Vec::new();
+    let rebuilt = rng.below(12) as usize;
     while operations.len() < count {
         match rng.below(100) {
+            _ if extra == ExtraFaults::Losses => draw_loss(rng, rebuilt, &mut operations),
             0..3 => draw_burst(rng, &mut operations),
             3 => draw_return(rng, &mut operations),
             4..8 => operations.extend(draw_extra(extra, rng)),
@@ -294,6 +306,56 @@ fn draw_return(rng: &mut Rng, operations: &mut Vec<HistoryStep>) {
     operations.push(HistoryStep::Restart { end: End::PowerCut, mends: true, without });
 }
 
+/// Blocks that disks lose sectors of: two in one region of the volume, one in another.
+const LOST_BLOCKS: [u64; 3] = [0, 1, 9];
+
+/// A part of a history in which mostly one member is rebuilt, from others that lose sectors.
+fn draw_loss(rng: &mut Rng, rebuilt: usize, operations: &mut Vec<HistoryStep>) {
+    let (block, other) = (LOST_BLOCKS[rng.below(3) as usize], rebuilt + 1 + rng.below(2) as usize);
+    let member = if rng.below(4) == 0 { other } else { rebuilt };
+    let fault = |member, fault| HistoryStep::Fault { member, fault };
+    let lose = |member| fault(member, DiskFault::Sectors { block });
+    let wait = |bits: u64| HistoryStep::Wait { millis: 1 << bits };
+    match rng.below(20) {
+        0..3 => operations.push(lose(other)),
+        3 => operations.extend([lose(rebuilt), lose(rebuilt + 1), lose(rebuilt + 2)]),
+        4 => operations.push(lose(member)),
+        5..7 => {
+            operations.extend([HistoryStep::Fail { member }, HistoryStep::Replace { member }]);
+            // After the list of the new disk, before the next one.
+            let late = [wait(10 + rng.below(4)), fault(other, DiskFault::BadBlocks)];
+            operations.extend(late.into_iter().take(2 * rng.below(2) as usize));
+        }
+        7 => operations.push(HistoryStep::Replace { member }),
+        8..10 => {
+            operations.push(fault(member, DiskFault::Gone));
+            operations.extend((rng.below(3) == 0).then_some(HistoryStep::Write { block }));
+            operations.extend([HistoryStep::Settle, wait(rng.below(15))]);
+            operations.extend([HistoryStep::Mend { member }, HistoryStep::Rebuild { member }]);
+        }
+        10..12 => operations.push(fault(rebuilt + rng.below(3) as usize, DiskFault::BadBlocks)),
+        12 => {
+            operations.extend([HistoryStep::Fail { member: other }, wait(10)]);
+            operations.push(fault(rebuilt, DiskFault::Flush));
+            operations.extend([HistoryStep::Write { block }, HistoryStep::Settle]);
+            operations.push(HistoryStep::Restart { end: draw_end(rng), mends: true, without: 0 });
+        }
+        13..15 => operations.push(HistoryStep::Write { block }),
+        15 => operations.push(HistoryStep::Read { block }),
+        16 => operations.push(wait(rng.below(15))),
+        17 => operations.push(HistoryStep::Rebuild { member: other }),
+        _ => {
+            let without = if rng.below(4) == 0 { rng.below(8) as u8 } else { 0 };
+            let (end, mends) = (draw_end(rng), rng.below(2) == 0);
+            operations.push(HistoryStep::Restart { end, mends, without });
+        }
+    }
+    if rng.below(2) == 0 {
+        operations.push(wait(14));
+        operations.extend(LOST_BLOCKS.map(|block| HistoryStep::Read { block }));
+    }
+}
+
 /// A fault, requests of clients, and soon a loss of power, after which all members are there again.
 /// A reply that came too early is caught only by a loss of power within some milliseconds.
 fn draw_burst(rng: &mut Rng, operations: &mut Vec<HistoryStep>) {
@@ -319,7 +381,7 @@ fn draw_end(rng: &mut Rng) -> End {
 fn draw_extra(extra: ExtraFaults, rng: &mut Rng) -> Option<HistoryStep> {
     let (member, block, end) = (rng.below(12) as usize, rng.below(BLOCKS), draw_end(rng));
     match (extra, rng.below(5)) {
-        (ExtraFaults::None, _) => None,
+        (ExtraFaults::None | ExtraFaults::Losses, _) => None,
         (ExtraFaults::Damage, 0 | 1) => Some(HistoryStep::Damage(Damage::Data { block })),
         (ExtraFaults::Damage, 2 | 3) => Some(HistoryStep::Damage(Damage::Metadata { block })),
         (ExtraFaults::Damage, _) => Some(HistoryStep::Damage(Damage::Misdirected { block })),
@@ -357,12 +419,14 @@ fn draw_operation(rng: &mut Rng) -> HistoryStep {
 }
 
 fn draw_fault(rng: &mut Rng) -> DiskFault {
-    match rng.below(8) {
+    match rng.below(12) {
         0..3 => DiskFault::Gone,
         3 => DiskFault::Reads,
         4 => DiskFault::Flush,
         5 => DiskFault::Write,
-        _ => DiskFault::Hangs { millis: 1 << rng.below(13) },
+        6 | 7 => DiskFault::Hangs { millis: 1 << rng.below(13) },
+        8 => DiskFault::BadBlocks,
+        _ => DiskFault::Sectors { block: rng.below(BLOCKS) },
     }
 }
 

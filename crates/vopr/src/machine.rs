@@ -6,10 +6,11 @@ mod damage;
 mod faults;
 mod finish;
 mod identity;
+mod kept;
 mod start;
 mod user;
 
-use crate::history::{End, HistoryStep};
+use crate::history::{End, ExtraFaults, HistoryStep};
 use crate::oracle::BlockOracle;
 use crate::server::MemberServer;
 use crate::service::{CommandEffect, ServedVolume};
@@ -17,6 +18,7 @@ use crate::shape::{HistoryShape, Promises};
 use clients::{ClientRequest, Requests};
 use damage::DamageState;
 use identity::Snapshot;
+use kept::KeptMirrors;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::rng::Rng;
@@ -109,6 +111,7 @@ pub(crate) struct Machine {
     /// True if a member had a fault since the volume was started.
     pub(crate) had_fault: bool,
     pub(crate) damage: DamageState,
+    kept: KeptMirrors,
     /// True if the service ended in good order, with all data durable.
     was_stopped: bool,
     /// The disks of members that were in sync when the service ended.
@@ -170,6 +173,7 @@ impl Machine {
             changes: 0,
             had_fault: false,
             damage: DamageState::default(),
+            kept: KeptMirrors::new(shape.members),
             was_stopped: false,
             in_sync_at_end: Vec::new(),
             is_refused: false,
@@ -185,7 +189,7 @@ impl Machine {
     /// Runs a history, and then checks what is left.
     pub(crate) fn run(mut self, operations: &[HistoryStep]) -> Result<Tally, String> {
         self.start(0)?;
-        if self.shape.has_checksums {
+        if self.shape.has_checksums || self.shape.extra == ExtraFaults::Losses {
             self.write_all()?;
         }
         for &operation in operations {
@@ -300,6 +304,7 @@ impl Machine {
             }
         }
         self.find_rows();
+        self.note_kept();
         self.check_found()?;
         self.take_damage();
         for (key, result, bytes) in replies {

@@ -73,6 +73,8 @@ impl MemberServer {
                     && state.reads.is_multiple_of(every)
                 {
                     error = WireError::Io as u32;
+                } else if world.has_lost(self.file, raw.offset, raw.length as usize) {
+                    error = WireError::Io as u32;
                 } else {
                     replies.extend(world.read_file(self.file, raw.offset, raw.length as usize));
                 }

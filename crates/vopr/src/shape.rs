@@ -37,13 +37,20 @@ impl HistoryShape {
         const MIRRORED: [(Profile, usize); 4] =
             [(Profile::Raid1, 2), (Profile::Raid1c3, 3), (Profile::Raid10, 4), (Profile::Raid1, 3)];
         let rng = &mut Rng::stream(seed, "shape");
-        let (profile, members) = MIRRORED[rng.below(4) as usize];
+        let extra = match rng.below(6) {
+            0 => ExtraFaults::Damage,
+            1 => ExtraFaults::Identity,
+            2 => ExtraFaults::Losses,
+            _ => ExtraFaults::None,
+        };
+        let is_losing = extra == ExtraFaults::Losses;
+        let (profile, members) = MIRRORED[rng.below(if is_losing { 2 } else { 4 }) as usize];
         let member = |rng: &mut Rng| rng.below(members as u64) as usize;
         let has_checksums = promises == Promises::Kept && rng.below(2) == 0;
         // In an eighth, the volume has so many regions that a member which comes back lacks only
         // some. With tables of checksums, each of three members has to have a chunk.
         let member_bytes = match rng.below(8) {
-            0 => 37 << 20,
+            0 if !is_losing => 37 << 20,
             _ if has_checksums && (profile, members) == (Profile::Raid1, 3) => 21 << 20,
             _ => 7 << 20,
         };
@@ -54,13 +61,9 @@ impl HistoryShape {
             members,
             member_bytes,
             has_checksums,
-            spares: rng.below(6).saturating_sub(3),
-            remote: (rng.below(4) == 0).then(|| member(rng)),
-            extra: match rng.below(6) {
-                0 => ExtraFaults::Damage,
-                1 => ExtraFaults::Identity,
-                _ => ExtraFaults::None,
-            },
+            spares: if is_losing { 0 } else { rng.below(6).saturating_sub(3) },
+            remote: (!is_losing && rng.below(4) == 0).then(|| member(rng)),
+            extra,
             bad_row: member(rng),
         }
     }

@@ -5,7 +5,8 @@ use crate::redundancy::{Redundancy, redundancy_text};
 use mirrorball_core::units::{Nanos, counted, format_bytes};
 use mirrorball_io::conditions::duration_text;
 use mirrorball_io::control::protocol::{
-    Condition, MemberReport, MemberStatsReport, Quantiles, ServiceStatus, SpareReport, VolumeHealth,
+    BadBlockRange, Condition, MemberReport, MemberStatsReport, Quantiles, ServiceStatus,
+    SpareReport, VolumeHealth,
 };
 
 pub(super) fn sentence(text: &String) -> String {
@@ -94,13 +95,17 @@ pub(super) fn member(member: &MemberReport) -> String {
     });
     let last_error = last_error.unwrap_or_default();
     let mismatched = member.mismatched_blocks.map(|count| format!(", {count} bad checksums"));
-    format!(
+    let text = format!(
         "devid {devid}: {}{}{device}, {in_flight} in flight, {reads} reads ({read_bytes} bytes), \
          {writes} writes ({written_bytes} bytes), {errors} errors{}{last_error}\n",
         member.state.name(),
         progress.unwrap_or_default(),
         mismatched.unwrap_or_default(),
-    )
+    );
+    let ranges = member.bad_blocks.iter().map(|BadBlockRange { offset, length }| {
+        format!("  bytes {offset} to {} of the volume: bad blocks\n", offset + length - 1)
+    });
+    text + &ranges.collect::<String>()
 }
 
 pub(super) fn spare(spare: &SpareReport) -> String {

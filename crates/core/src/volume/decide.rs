@@ -57,7 +57,8 @@ impl<G: Gate> Volume<G> {
         // Nearly every read has nothing to filter: then its mirrors are not even copied.
         let has_all = self.states.all_eligible() && piece.failed.is_empty();
         let is_plain = has_all && piece.doubted.is_empty();
-        let mirrors = match is_plain && !self.reads_first_only(&piece.plan) {
+        let is_plain = is_plain && !self.reads_first_only(&piece.plan);
+        let mirrors = match is_plain && self.lacking(&piece.plan).is_empty() {
             true => piece.plan.mirrors(),
             false => {
                 tiered = self.ways(key);
@@ -111,9 +112,10 @@ impl<G: Gate> Volume<G> {
     #[inline]
     pub(super) fn ways(&self, key: PieceKey) -> EligibleMirrors {
         let piece = self.requests.piece(key);
+        let unusable = piece.failed.or(self.lacking(&piece.plan));
         let ways = match self.reads_first_only(&piece.plan) {
-            true => piece.plan.source(&self.states, piece.failed),
-            false => piece.plan.ways(&self.states, piece.failed),
+            true => piece.plan.source(&self.states, unusable),
+            false => piece.plan.ways(&self.states, unusable),
         };
         if piece.doubted.is_empty() { ways } else { ways.preferring(piece.doubted) }
     }

@@ -42,6 +42,8 @@ pub struct PieceView {
     pub request_offset: u64,
     /// True if the piece holds the lock of its range.
     pub has_lock: bool,
+    /// Targets that the piece has written with success, and read back if it does that.
+    pub written: TargetSet,
     pub marks: GateMarks,
 }
 
@@ -115,6 +117,16 @@ pub struct Judged {
     pub units: Vec<Judgement>,
 }
 
+/// Why no mirror could give a piece.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnreadableReason {
+    /// True if the data of some targets did not match their checksums.
+    pub is_mismatch: bool,
+    /// True if every mirror in sync lacks it, or its medium or checksum is bad there. Else one that
+    /// did not answer may have it.
+    pub is_lost: bool,
+}
+
 /// How a piece goes on that no mirror could give.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unreadable {
@@ -186,6 +198,12 @@ pub trait Gate {
         false
     }
 
+    /// Returns the targets that lack a part of a piece: they are not read for it. A scrub rewrites
+    /// them.
+    fn lacking(&self, _plan: &PiecePlan) -> TargetSet {
+        TargetSet::default()
+    }
+
     /// Returns true if a range of a member that is being rebuilt may lack something.
     fn may_lack(&self, _member: MemberIndex, _range: &Range<u64>) -> bool {
         true
@@ -212,9 +230,13 @@ pub trait Gate {
         None
     }
 
-    /// Decides how a piece goes on that no mirror could give. If `is_mismatch`, the data of some
-    /// targets did not match their checksums; else it is of a rebuild, and no medium gave it.
-    fn on_unreadable(&mut self, _piece: &PieceView, _is_mismatch: bool) -> Unreadable {
+    /// Decides how a piece goes on that no mirror could give, for this reason.
+    fn on_unreadable(
+        &mut self,
+        _piece: &PieceView,
+        _reason: UnreadableReason,
+        _array: &mut Array<'_>,
+    ) -> Unreadable {
         Unreadable::Fail
     }
 

@@ -7,7 +7,7 @@ use super::gate::{Array, Gate, GateAnswer, GateEvent, MetadataIo, PieceView, Rel
 use super::member_states::MemberStates;
 use super::piece::PieceKey;
 use super::plan::PiecePlan;
-use super::plan::PlanTarget;
+use super::plan::{PlanTarget, TargetSet};
 use super::stripe::{
     StripeBuffer, StripeContext, StripeOwner, StripePlace, StripeStep, StripeTask, Stripes,
 };
@@ -99,6 +99,7 @@ impl<G: Gate> Volume<G> {
             request_kind: request.kind,
             request_offset: request.offset,
             has_lock: piece.has_lock,
+            written: piece.written(),
             marks: piece.marks,
         }
     }
@@ -121,6 +122,12 @@ impl<G: Gate> Volume<G> {
     #[inline]
     pub(super) fn reads_first_only(&self, plan: &PiecePlan) -> bool {
         self.gate().is_some_and(|gate| gate.reads_first_only(&plan.range()))
+    }
+
+    /// The targets that lack a part of a piece.
+    #[inline]
+    pub(super) fn lacking(&self, plan: &PiecePlan) -> TargetSet {
+        self.gate().map_or_else(TargetSet::default, |gate| gate.lacking(plan))
     }
 
     /// Makes a member I/O of metadata.

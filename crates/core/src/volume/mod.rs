@@ -50,6 +50,7 @@ mod request;
 mod stripe;
 #[cfg(test)]
 mod tests;
+mod unreadable;
 
 pub use member_states::MemberStates;
 pub use piece::{PieceKey, RequestKey};
@@ -267,9 +268,9 @@ impl<G: Gate> Volume<G> {
 
     /// Returns true if the mirror of a range on this member is in sync.
     pub fn holds(&self, member: MemberIndex, range: &std::ops::Range<u64>) -> bool {
-        let mapped = self.map().map(range.start, range.end - range.start);
-        let mut mirrors = mapped.mirrors.iter().filter(|mirror| mirror.member == member);
-        mirrors.any(|mirror| self.states.is_in_sync(member, mirror.offset, mapped.length))
+        let plan = self.layout.plan(range.start, range.end - range.start);
+        let held = plan.scrub_targets(&self.states).without(self.lacking(&plan));
+        held.iter().any(|target| plan.location(target).0 == member)
     }
 
     /// Number of bytes of a range of mirrors that can be compared: two or more hold them in sync.

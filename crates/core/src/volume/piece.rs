@@ -104,12 +104,27 @@ impl Piece {
         }
     }
 
+    /// Forgets which targets could not be read.
+    pub(super) fn forget_reads(&mut self) {
+        (self.failed, self.spoiled) = (TargetSet::default(), TargetSet::default());
+        (self.mismatched, self.doubted) = (TargetSet::default(), TargetSet::default());
+    }
+
     /// The purpose of its reads that a policy chooses.
     #[inline]
     pub(super) fn read_purpose(&self) -> Purpose {
         match self.kind {
             RequestKind::Rebuild(_) | RequestKind::Resync => Purpose::Rebuild,
             _ => Purpose::User,
+        }
+    }
+
+    /// The targets that it has written with success.
+    pub(super) fn written(&self) -> TargetSet {
+        match self.kind {
+            RequestKind::Write => self.good,
+            _ if self.is_rewriting => self.spoiled.and(self.good).without(self.failed),
+            _ => TargetSet::default(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The life of a piece: started, retried, rewritten, ended.
 
-use super::gate::{Gate, GateAnswer, GateEvent, Unreadable};
+use super::gate::{Gate, GateAnswer, GateEvent};
 use super::piece::{IoKey, Piece, PieceKey, RequestKey};
 use super::plan::PiecePlan;
 use super::plan::{PlanTarget, TargetSet};
@@ -57,8 +57,13 @@ impl<G: Gate> Volume<G> {
     /// Queues the first I/O of a piece, unless the gate holds it.
     #[inline]
     pub(super) fn issue_first(&mut self, key: PieceKey) {
-        if self.has_gate() && self.admit(key) == GateAnswer::Wait {
-            return;
+        if self.has_gate() {
+            if self.lacks_a_part(key) {
+                return self.halve(key);
+            }
+            if self.admit(key) == GateAnswer::Wait {
+                return;
+            }
         }
         let piece = self.requests.piece(key);
         debug_assert!(piece.has_lock || !piece.needs_lock(), "{piece:?} starts with its lock");
@@ -73,11 +78,23 @@ impl<G: Gate> Volume<G> {
             RequestKind::Discard => (Op::Discard, Purpose::User),
             RequestKind::Scrub => (Op::Read, Purpose::Scrub),
         };
-        let targets = match piece.kind {
-            RequestKind::Scrub | RequestKind::Resync => piece.plan.scrub_targets(&self.states),
-            _ => piece.plan.write_targets(&self.states),
-        };
+        if op == Op::Read {
+            return self.read_mirrors(key);
+        }
+        let targets = piece.plan.write_targets(&self.states);
         self.issue_to(key, targets, op, purpose);
+    }
+
+    /// Reads all mirrors of a piece. A scrub rewrites those that lack it.
+    fn read_mirrors(&mut self, key: PieceKey) {
+        let piece = self.requests.piece(key);
+        let in_sync = piece.plan.scrub_targets(&self.states);
+        let lacking = self.lacking(&piece.plan).and(in_sync);
+        self.requests.piece_mut(key).spoiled = lacking;
+        match in_sync.without(lacking) {
+            readable if readable.is_empty() => self.give_up(key),
+            readable => self.issue_to(key, readable, Op::Read, Purpose::Scrub),
+        }
     }
 
     /// Queues an I/O for each of `targets`, or ends the piece if there are none.
@@ -199,6 +216,8 @@ impl<G: Gate> Volume<G> {
                 self.retry(key);
             }
             RequestKind::Scrub | RequestKind::Repair(_) if !was_read => self.give_up(key),
+            // Mirrors that differ are left to the resync.
+            RequestKind::Scrub if self.reads_first_only(&piece.plan) => self.finish(key),
             // In a race one read answered and another failed. The answer may be older than a write
             // that ended meanwhile: what is to be rewritten is read again under the lock.
             RequestKind::Read if needs_rewrite && !piece.has_lock => {
@@ -244,14 +263,6 @@ impl<G: Gate> Volume<G> {
         self.finish(key);
     }
 
-    /// Reads a piece again, under its lock.
-    fn retry(&mut self, key: PieceKey) {
-        match self.requests.piece(key).has_lock {
-            true => self.work.push_back(Work::Decide(key)),
-            false => self.start(key),
-        }
-    }
-
     /// Ends a write. It succeeded if it can be read back, and every member that missed it can be
     /// failed. If the volume cannot do without such a member, the write failed instead.
     fn end_write(&mut self, key: PieceKey) {
@@ -273,60 +284,6 @@ impl<G: Gate> Volume<G> {
             piece.good = TargetSet::default();
             let range = piece.plan.range();
             self.report(GateEvent::WriteFailed(&range));
-        }
-        self.finish(key);
-    }
-
-    /// Ends a piece that could not be read, or tries its halves: bad spots of different targets
-    /// seldom coincide.
-    pub(super) fn give_up(&mut self, key: PieceKey) {
-        let piece = self.requests.piece(key).clone();
-        assert_eq!(piece.pending, 0, "a piece is given up when nothing is read any more");
-        let may_help = !piece.spoiled.is_empty()
-            && piece.good.is_empty()
-            && !piece.has_answer
-            && !matches!(piece.kind, RequestKind::Repair(_));
-        let halves = if may_help { piece.plan.halves() } else { None };
-        let Some(halves) = halves else { return self.leave_unreadable(key) };
-        let untried = TargetSet::default();
-        let [first, second] = halves.map(|plan| Piece {
-            plan,
-            failed: untried,
-            spoiled: untried,
-            mismatched: untried,
-            ..piece.clone()
-        });
-        *self.requests.piece_mut(key) = first;
-        let second = self.add_part(second);
-        for half in [key, second] {
-            self.issue_first(half);
-        }
-    }
-
-    /// Ends a piece that no mirror could give, or reads it without a check.
-    fn leave_unreadable(&mut self, key: PieceKey) {
-        let mut decision = Unreadable::Fail;
-        let piece = self.requests.piece(key);
-        let is_mismatch = !piece.mismatched.is_empty();
-        // A target that did not answer may have it.
-        let is_bad = !piece.spoiled.is_empty() && piece.spoiled == piece.failed;
-        if is_mismatch || is_bad && piece.plan.is_rebuild() {
-            let view = self.view(key);
-            let decided = self.ask_gate(|gate, _| gate.on_unreadable(&view, is_mismatch));
-            decision = decided.unwrap_or(decision);
-        }
-        let piece = self.requests.piece_mut(key);
-        assert!(piece.good.is_empty(), "no mirror gave the piece: {piece:?}");
-        match decision {
-            Unreadable::Fail => {}
-            Unreadable::LeaveOut => piece.has_answer = true,
-            Unreadable::ReadUnchecked => {
-                for target in std::mem::take(&mut piece.mismatched).iter() {
-                    piece.failed.remove(target);
-                    piece.spoiled.remove(target);
-                }
-                return self.work.push_back(Work::Decide(key));
-            }
         }
         self.finish(key);
     }
@@ -434,7 +391,10 @@ impl<G: Gate> Volume<G> {
 
     /// Ends a piece without success.
     pub(super) fn fail_piece(&mut self, key: PieceKey) {
-        self.requests.piece_mut(key).good = TargetSet::default();
+        let piece = self.requests.piece_mut(key);
+        piece.good = TargetSet::default();
+        // A client has the answer of a race; a copy that left something out has none.
+        piece.has_answer &= piece.kind == RequestKind::Read;
         self.end_piece(key);
     }
 

@@ -266,6 +266,18 @@ impl TargetSet {
         self.0 & 1 << target.0 != 0
     }
 
+    pub(super) fn and(self, other: TargetSet) -> TargetSet {
+        TargetSet(self.0 & other.0)
+    }
+
+    pub(super) fn or(self, other: TargetSet) -> TargetSet {
+        TargetSet(self.0 | other.0)
+    }
+
+    pub(super) fn without(self, other: TargetSet) -> TargetSet {
+        TargetSet(self.0 & !other.0)
+    }
+
     /// Returns true if the set has no target.
     #[inline]
     pub fn is_empty(self) -> bool {

@@ -297,6 +297,7 @@ fn write_labels(
         program: creation.policy.program.clone(),
         members: rows,
         spares: Vec::new(),
+        bad_blocks_generation: 0,
         is_read_only: false,
     };
     for (device, open) in &spares {

@@ -34,14 +34,13 @@ use mirrorball_core::member::{MemberConfig, MemberIndex, MemberState, Members};
 use mirrorball_core::policies::Registry;
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArraySpec, MemberSpec};
-use mirrorball_store::StoreGate;
-use mirrorball_store::VolumeLabels;
 use mirrorball_store::label::assembly::{
     ArrayVerdict, AssembledMember, FoundMember, LabelAssembly, MemberStanding,
 };
 use mirrorball_store::label::{
     BlockError, Label, LabelledArray, LabelledMember, NewestLabel, SpareBlock, Uuid,
 };
+use mirrorball_store::{StoreGate, VolumeLabels, has_lost_bad_blocks};
 use notes::{discarded_copy, missing_text, not_members, perhaps_older, problems, unsynced_note};
 use sizes::{check_sizes, rows};
 use spares::spares_of;
@@ -89,11 +88,14 @@ pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledErro
     check_verdict((&volume, &discarded), &serving, (&devices, &opened), &mut notes)?;
     let map = chunk_map(&volume.assembly)?;
     let mut opened: Vec<Option<Open>> = opened.into_iter().map(Some).collect();
-    let found = volume
+    let found: Vec<FoundMember> = volume
         .devices
         .iter()
         .filter_map(|&index| devices[index].metadata.as_ref().ok().cloned())
         .collect();
+    if has_lost_bad_blocks(&volume.assembly, &found) {
+        return Err(LabelledError::BadBlocksLost(name));
+    }
     let access = serving.options.access;
     let rows = rows(&mut volume, &devices, &mut opened, access, &mut notes)?;
     let array = array_spec(&volume, &devices);

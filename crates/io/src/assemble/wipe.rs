@@ -2,7 +2,7 @@
 
 use super::open::Open;
 use mirrorball_core::geometry::RESERVED_BYTES;
-use mirrorball_store::label::LABEL_SLOTS;
+use mirrorball_store::label::{BAD_BLOCKS_OFFSET, LABEL_SLOTS};
 use std::io;
 
 /// Bytes at the end of a device that are zeroed.
@@ -20,7 +20,15 @@ pub(super) fn wipe(open: &Open) -> io::Result<()> {
     open.write(end.saturating_sub(END_BYTES), &vec![0; END_BYTES.min(end) as usize])
 }
 
-/// Zeroes the labels, the dirty log and the progress of a scrub.
+/// Zeroes the labels, the dirty log, the progress of a scrub and the list of bad blocks.
 pub(super) fn clear_metadata(open: &Open) -> io::Result<()> {
-    open.write(LABEL_SLOTS[0], &vec![0; (RESERVED_BYTES - LABEL_SLOTS[0]) as usize])
+    clear_metadata_but(open, &[])
+}
+
+/// Does the same, but writes these bytes where the list of bad blocks is.
+pub(super) fn clear_metadata_but(open: &Open, bad_blocks: &[u8]) -> io::Result<()> {
+    let mut bytes = vec![0; (RESERVED_BYTES - LABEL_SLOTS[0]) as usize];
+    let at = (BAD_BLOCKS_OFFSET - LABEL_SLOTS[0]) as usize;
+    bytes[at..at + bad_blocks.len()].copy_from_slice(bad_blocks);
+    open.write(LABEL_SLOTS[0], &bytes)
 }

@@ -1,12 +1,12 @@
 //! Conditions of a service that runs: found from the state of its parts.
 
 use super::ServiceParts;
-use super::protocol::{ReportedState, VolumeHealth};
+use super::protocol::{BadBlockRange, ReportedState, VolumeHealth};
 use crate::Volume;
 use crate::conditions::{
     Condition, ConditionSubject, FailedCounts, Problem, Recovery, Severity, Situation,
 };
-use crate::executor::{Executor, FailedRequests, MemberFault};
+use crate::executor::{Executor, FailedRequests, MemberFault, SCRUB_BLOCK_BYTES};
 use crate::rebuild::{MemberCopy, Rebuild};
 use crate::scrub::Scrub;
 use crate::spares::{SpareUse, Spares};
@@ -14,6 +14,7 @@ use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::units::Nanos;
 use mirrorball_store::StoreGate;
 use mirrorball_store::label::{ScrubState, Uuid};
+use std::ops::Range;
 
 /// The parts of a service whose conditions are reported.
 #[derive(Clone, Copy)]
@@ -70,10 +71,11 @@ impl<'a> WatchedParts<'a> {
                 let problem = Problem::ChecksumMismatch(mismatched);
                 findings.push((About::Member(index), problem));
             }
-            let left_out = executor.records().into_iter().flat_map(StoreGate::left_out);
-            let left_out = left_out.filter(|(_, member)| *member == index).count() as u64;
-            if left_out > 0 {
-                findings.push((About::Member(index), Problem::RebuildLeftBlocks(left_out)));
+            let bad = bad_blocks(index, executor).iter().map(|range| range.length).sum::<u64>();
+            let state = executor.volume().map(|volume| volume.members()[index].state);
+            if bad > 0 && state != Some(MemberState::Failed) {
+                let problem = Problem::RebuildLeftBlocks(bad.div_ceil(SCRUB_BLOCK_BYTES));
+                findings.push((About::Member(index), problem));
             }
             if executor.is_failing(index) {
                 let fault = executor.last_error(index).map(|(fault, _)| fault);
@@ -308,4 +310,13 @@ pub(super) fn reported_state(executor: &Executor, member: MemberIndex) -> Report
         MemberState::InSync if executor.is_unreachable(member) => ReportedState::Unreachable,
         state => ReportedState::from(state),
     }
+}
+
+/// The ranges of the volume that a member lacks.
+pub(super) fn bad_blocks(member: MemberIndex, executor: &Executor) -> Vec<BadBlockRange> {
+    let ranges = executor.records().into_iter().flat_map(StoreGate::bad_blocks);
+    let ranges = ranges.filter(|(other, _)| *other == member).map(|(_, range)| range);
+    let report =
+        |range: Range<u64>| BadBlockRange { offset: range.start, length: range.end - range.start };
+    ranges.map(report).collect()
 }

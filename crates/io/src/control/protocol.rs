@@ -26,7 +26,7 @@ pub use crate::conditions::{Condition, ReportedState, Severity};
 pub(super) use client::exchange;
 pub use client::{AskError, ask, follow_events};
 pub use event::{ServiceEvent, StateChange};
-pub use member::{MemberError, MemberReport, MemberSummary};
+pub use member::{BadBlockRange, MemberError, MemberReport, MemberSummary};
 pub use scrub::{OddMember, ReportedScrubState, ScrubAction, ScrubReport};
 use serde::{Deserialize, Serialize};
 pub use spare::{ReportedSpareState, SpareReport};

@@ -1,6 +1,6 @@
 //! Responses to the requests of the control socket.
 
-use super::conditions::reported_state;
+use super::conditions::{bad_blocks, reported_state};
 use super::member_commands::{fail, last_error, remove, replacement};
 use super::policy_change::{ChangeRequest, keep_policy, policy_error};
 use super::policy_loader::{LoadedPolicy, PolicyLoader};
@@ -299,6 +299,7 @@ fn member(
         last_error: last_error(index, executor),
         mismatched_blocks: checksummed
             .map(|volume| volume.gate().map_or(0, |store| store.mismatched_blocks(index))),
+        bad_blocks: bad_blocks(index, executor),
     }
 }
 

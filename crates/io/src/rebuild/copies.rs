@@ -151,9 +151,14 @@ impl Rebuild {
         let MemberCopy { member, place, .. } = copy;
         executor.use_successor(member);
         let volume = executor.volume_mut().expect("its member is copied");
-        volume.change_gate(|store: &mut StoreGate, array| match place {
-            MemberPlace::Spare(_, uuid) => store.on_spare_used(member, uuid, array),
-            _ => store.on_storage_replaced(member, None, array),
+        volume.change_gate(|store: &mut StoreGate, array| {
+            match place {
+                MemberPlace::Spare(_, uuid) => store.on_spare_used(member, uuid, array),
+                _ => store.on_storage_replaced(member, None, array),
+            }
+            if recovered_bytes > 0 {
+                store.resync_bad_blocks(member);
+            }
         });
         volume.set_member_state(member, MemberState::Rebuilding { recovered_bytes });
         let devid = volume.members()[member].config.devid;

@@ -45,14 +45,11 @@
 use super::block::Uuid;
 use super::contents::{DataId, Label, MemberLabel};
 use super::departure::went_on;
-use super::dirty_record::DirtyRecord;
+pub use super::found_member::FoundMember;
 use super::relation::{
     are_related, carriers, excludes, has_same_contents, is_forgotten, is_newer, is_next,
     is_refuted, lacks_nothing, left_at, reached_no_member_in_sync, rebuilt_by_both,
 };
-use super::scrub_record::ScrubRecord;
-use super::slots::NewestLabel;
-use super::stale_map::StaleMap;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::member::MemberState;
 use std::collections::BTreeSet;
@@ -96,19 +93,6 @@ pub struct LabelAssembly {
     pub has_rival: bool,
     /// Number of members that the newest label removed, and devices that diverged call in sync.
     pub removed: usize,
-}
-
-/// Metadata that were found on a device.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FoundMember {
-    pub newest: NewestLabel,
-    /// The newest record of its dirty log.
-    pub record: Option<DirtyRecord>,
-    /// True if a newer one may be damaged.
-    pub may_lack_record: bool,
-    pub scrub: Option<ScrubRecord>,
-    /// The stale maps that can be read.
-    pub stale_maps: Vec<StaleMap>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,7 +1,7 @@
 //! Worked cases of the rules of assembly: each accident with the labels that it leaves behind.
 
 use super::*;
-use crate::label::{DirtyRecord, LabelledArray, LabelledMember, Lineage, PastData};
+use crate::label::{DirtyRecord, LabelledArray, LabelledMember, Lineage, NewestLabel, PastData};
 use mirrorball_core::geometry::{ArrayLayout, Profile};
 
 const REBUILDING: MemberState = MemberState::Rebuilding { recovered_bytes: 4096 };
@@ -47,6 +47,7 @@ pub(in crate::label) fn found(
         program: None,
         members: members.collect(),
         spares: Vec::new(),
+        bad_blocks_generation: 0,
         is_read_only: false,
     };
     MemberLabel { member: Uuid([number; 16]), label }
@@ -54,12 +55,8 @@ pub(in crate::label) fn found(
 
 /// Devices with these labels, and no record of a dirty log.
 pub(in crate::label) fn devices(labels: &[MemberLabel]) -> Vec<FoundMember> {
-    let device = |label: &MemberLabel| FoundMember {
-        newest: NewestLabel { found: label.clone(), slot: 0, previous: None },
-        record: None,
-        may_lack_record: false,
-        scrub: None,
-        stale_maps: Vec::new(),
+    let device = |label: &MemberLabel| {
+        FoundMember::of_label(NewestLabel { found: label.clone(), slot: 0, previous: None })
     };
     labels.iter().map(device).collect()
 }

@@ -28,7 +28,9 @@ pub const METADATA_BYTES: usize = 4096;
 const MAGIC: [u8; 8] = *b"mirrball";
 const FORMAT: u16 = 1;
 /// Of a label: data have checksums, in tables behind them.
-const FEATURE_CHECKSUMS: u32 = 1;
+pub(super) const FEATURE_CHECKSUMS: u32 = 1;
+/// Of a label: members lack blocks, which are listed.
+pub(super) const FEATURE_BAD_BLOCKS: u32 = 2;
 const CHECKSUM: usize = METADATA_BYTES - 4;
 
 /// Limit of generations: none that were counted up come near it.
@@ -54,13 +56,14 @@ pub(super) enum BlockKind {
     StaleMap = 4,
     Checksums = 5,
     Spare = 6,
+    BadBlocks = 7,
 }
 
 impl BlockKind {
     /// The features that this program knows, of those that everyone must know.
     fn known_features(self) -> u32 {
         match self {
-            BlockKind::Label => FEATURE_CHECKSUMS,
+            BlockKind::Label => FEATURE_CHECKSUMS | FEATURE_BAD_BLOCKS,
             _ => 0,
         }
     }
@@ -166,14 +169,14 @@ impl Page {
         text.map(str::to_owned).ok_or(BlockError::Malformed("a text that is not valid"))
     }
 
-    /// Refuses programs that do not know checksums.
-    pub(super) fn require_checksums(&mut self) {
-        self.put(20, &FEATURE_CHECKSUMS.to_le_bytes());
+    /// Refuses programs that do not know a feature.
+    pub(super) fn require(&mut self, feature: u32) {
+        self.put(20, &(self.u32(20) | feature).to_le_bytes());
     }
 
-    /// Returns true if [`Page::require_checksums`] was called.
-    pub(super) fn requires_checksums(&self) -> bool {
-        self.u32(20) & FEATURE_CHECKSUMS != 0
+    /// Returns true if [`Page::require`] was called with this feature.
+    pub(super) fn requires(&self, feature: u32) -> bool {
+        self.u32(20) & feature != 0
     }
 
     /// Adds the header and the checksum, and returns the bytes.

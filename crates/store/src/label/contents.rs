@@ -23,6 +23,7 @@
 //! | 1024 | 112 each | members, at most 16 |
 //! | 2816 | 64 | how each earlier data id ended: see [`PastData`]; 0 if unknown |
 //! | 2880 | 32 each | spares, at most 8: see [`super::spare`] |
+//! | 3136 | 8 | generation of the list of bad blocks that the member has at least; 0 for none |
 //!
 //! A member:
 //!
@@ -40,7 +41,10 @@
 //! | 48 | 8 | optimal I/O size and 1; 0 as the device says |
 //! | 56 | 1 | 1 if an operator failed it |
 
-use super::block::{BlockError, BlockHeader, BlockKind, METADATA_BYTES, Page, TEXT_ROOM, Uuid};
+use super::block::{
+    BlockError, BlockHeader, BlockKind, FEATURE_BAD_BLOCKS, FEATURE_CHECKSUMS, METADATA_BYTES,
+    Page, TEXT_ROOM, Uuid,
+};
 use super::spare::{LabelledSpare, SPARE_OFFSET, SPARE_ROW_BYTES, SPARES_MAX};
 use mirrorball_core::geometry::{ArrayLayout, ChunkMap, Profile};
 use mirrorball_core::member::{MemberConfig, MemberState};
@@ -87,7 +91,8 @@ const _: () = assert!(PROGRAM_NAME + PROGRAM_NAME_ROOM <= MEMBERS);
 const DEPARTURES: usize = MEMBERS + LABELLED_MEMBERS_MAX * MEMBER_BYTES;
 /// Behind those: the spares.
 const SPARES: usize = DEPARTURES + 8 * HISTORY;
-const _: () = assert!(SPARES + SPARES_MAX * SPARE_ROW_BYTES < METADATA_BYTES - 4);
+const BAD_BLOCKS: usize = SPARES + SPARES_MAX * SPARE_ROW_BYTES;
+const _: () = assert!(BAD_BLOCKS + 8 < METADATA_BYTES - 4);
 /// Bit of a departure from members that were all in sync.
 const COMPLETE: u64 = 1 << 63;
 
@@ -181,6 +186,9 @@ pub struct Label {
     pub members: Vec<LabelledMember>,
     /// The spares. Versions that do not know them write labels without them.
     pub spares: Vec<LabelledSpare>,
+    /// The generation of the list of bad blocks that each member in sync has at least; zero while
+    /// there are none. Versions that do not know the list refuse the label.
+    pub bad_blocks_generation: u64,
     /// True if the label has features that a writer must know and this program does not.
     pub is_read_only: bool,
 }
@@ -262,7 +270,7 @@ impl Label {
         page.put(232, &self.resync_from.unwrap_or(u64::MAX).to_le_bytes());
         page.put(240, &self.array.map_checksum.to_le_bytes());
         if self.array.has_checksums {
-            page.require_checksums();
+            page.require(FEATURE_CHECKSUMS);
         }
         page.put_text(NAME, &self.array.name, TEXT_ROOM);
         page.put_text(LAYOUT, &layout.to_string(), TEXT_ROOM);
@@ -278,6 +286,10 @@ impl Label {
         for (index, spare) in self.spares.iter().enumerate() {
             assert!(index < SPARES_MAX, "more than {SPARES_MAX} spares");
             spare.encode(&mut page, SPARES + index * SPARE_ROW_BYTES);
+        }
+        if self.bad_blocks_generation > 0 {
+            page.put(BAD_BLOCKS, &self.bad_blocks_generation.to_le_bytes());
+            page.require(FEATURE_BAD_BLOCKS);
         }
         let header = BlockHeader {
             volume: self.array.uuid,
@@ -327,6 +339,7 @@ impl Label {
             spares: (0..SPARES_MAX)
                 .filter_map(|index| LabelledSpare::decode(&page, SPARES + index * SPARE_ROW_BYTES))
                 .collect(),
+            bad_blocks_generation: page.u64(BAD_BLOCKS),
             is_read_only: header.is_read_only,
         };
         label.check()?;
@@ -471,7 +484,7 @@ fn decode_array(page: &Page, uuid: Uuid) -> Result<LabelledArray, BlockError> {
         layout,
         stripe_width_max: Some(page.u32(212)).filter(|&width| width > 0),
         block_bytes,
-        has_checksums: page.requires_checksums(),
+        has_checksums: page.requires(FEATURE_CHECKSUMS),
         map_checksum: page.u32(240),
     })
 }

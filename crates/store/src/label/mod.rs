@@ -9,10 +9,12 @@
 //! - `stale_map`: the regions that were written to while a member was missing.
 //! - `catch_up`: whether a member that comes back needs only those.
 //! - `scrub_record`: the progress of a scrub.
+//! - `bad_blocks`: ranges that members in sync lack.
 //! - `checksum_page`: the checksums of the data.
 //! - `spare`: devices that take the place of members that fail.
 //! - `model_tests`: every order of events of three members, and who is current then.
 //! - `relation`: which of two labels is newer.
+//! - `found_member`: what was found on a device.
 //! - `slots`: the two slots of a label on a member.
 //! - [`assembly`]: which members are in sync, and whether the volume may start.
 //!
@@ -42,6 +44,7 @@
 //! Clocks decide nothing.
 
 pub mod assembly;
+mod bad_blocks;
 mod block;
 mod catch_up;
 mod checksum_page;
@@ -49,6 +52,7 @@ mod contents;
 mod data_area;
 mod departure;
 mod dirty_record;
+mod found_member;
 #[cfg(test)]
 mod model_tests;
 mod relation;
@@ -59,6 +63,10 @@ mod stale_map;
 #[cfg(test)]
 mod tests;
 
+pub use bad_blocks::{
+    BAD_BLOCKS_BYTES, BAD_BLOCKS_OFFSET, BadBlockRecord, BadBlocks, bad_blocks_offset,
+    newest_bad_blocks,
+};
 pub use block::{BlockError, METADATA_BYTES, NotUuid, Uuid};
 pub use catch_up::{OwnData, assembled_map, can_catch_up, own_data};
 pub use checksum_page::{

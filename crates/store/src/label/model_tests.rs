@@ -375,13 +375,7 @@ impl World {
 
     fn found(&self, place: usize) -> FoundMember {
         let Device { label, previous, .. } = self.devices[place].clone().expect("it is there");
-        FoundMember {
-            newest: NewestLabel { found: label, slot: 0, previous },
-            record: None,
-            may_lack_record: false,
-            scrub: None,
-            stale_maps: Vec::new(),
-        }
+        FoundMember::of_label(NewestLabel { found: label, slot: 0, previous })
     }
 
     fn check_order(

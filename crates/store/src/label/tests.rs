@@ -44,6 +44,7 @@ fn label() -> Label {
             member(3, MemberState::Rebuilding { recovered_bytes: 1 << 20 }),
         ],
         spares: Vec::new(),
+        bad_blocks_generation: 0,
         is_read_only: false,
     }
 }
@@ -174,7 +175,7 @@ fn unknown_features_are_refused_or_make_it_read_only() {
     };
     assert_eq!(with(12, 1), Ok(false), "compatible");
     assert_eq!(with(16, 1), Ok(true), "only for writers");
-    assert_eq!(with(20, 3), Err(BlockError::Unsupported { format: 1, features: 2 }));
+    assert_eq!(with(20, 7), Err(BlockError::Unsupported { format: 1, features: 4 }));
     assert_eq!(with(10, 2), Err(BlockError::Unsupported { format: 2, features: 0 }));
     assert_eq!(with(8, 9), Err(BlockError::Malformed("the contents of another kind of block")));
 }

@@ -1,5 +1,7 @@
 //! Volumes with checksums on disks in memory that do each I/O at once.
 
+mod bad_blocks;
+
 use super::*;
 use crate::DifferingBlock;
 use crate::checksum::CHECKSUM_BLOCK_BYTES;
@@ -14,6 +16,8 @@ struct Rig {
     disks: [Vec<u8>; 2],
     /// Offsets at which a disk cannot be read.
     bad_sectors: [Vec<u64>; 2],
+    /// The member, operation and offset of an I/O that fails, each once.
+    failures: Vec<(u16, Op, u64)>,
     now: Nanos,
     next_id: u64,
 }
@@ -24,15 +28,13 @@ fn label() -> Label {
 
 impl Rig {
     fn new() -> Rig {
+        Rig::with(volume_of(label(), Vec::new()))
+    }
+
+    fn with(volume: Volume) -> Rig {
         let disks = [vec![0; MEMBER_BYTES as usize], vec![0; MEMBER_BYTES as usize]];
         let bad_sectors = [Vec::new(), Vec::new()];
-        Rig {
-            volume: volume_of(label(), Vec::new()),
-            disks,
-            bad_sectors,
-            now: Nanos(1),
-            next_id: 0,
-        }
+        Rig { volume, disks, bad_sectors, failures: Vec::new(), now: Nanos(1), next_id: 0 }
     }
 
     /// Does a request with its data in `buffer`.
@@ -66,13 +68,21 @@ impl Rig {
             let within = io.volume_offset.wrapping_sub(offset) as usize;
             let is_bad = |at: &u64| place.contains(&(*at as usize));
             let mut result = Ok(());
+            let failure = (io.member.0, io.op, io.offset);
             match (io.op, io.purpose) {
+                _ if self.failures.contains(&failure) => {
+                    self.failures.retain(|other| *other != failure);
+                    let is_read = io.op == Op::Read;
+                    result = Err(if is_read { IoError::Medium } else { IoError::Transport });
+                }
                 (Op::Read, _) if self.bad_sectors[io.member.get()].iter().any(is_bad) => {
                     result = Err(IoError::Medium);
                 }
                 (Op::Read, purpose) => {
                     let bytes = &disk[place];
-                    if !matches!(purpose, Purpose::Scrub | Purpose::Metadata) {
+                    // With checksums, what is repaired is read again.
+                    let is_compared = purpose == Purpose::Scrub && self.volume.has_checksums();
+                    if purpose != Purpose::Metadata && !is_compared {
                         buffer[within..within + bytes.len()].copy_from_slice(bytes);
                     }
                     result = self.volume.on_read(io.id, bytes);
@@ -130,12 +140,17 @@ impl Rig {
         assert!(!store(&self.volume).has_dirty_pages());
     }
 
-    /// Stops, and starts again.
-    fn restart(&mut self) {
+    /// Stops in good order.
+    fn stop(&mut self) {
         assert_eq!(self.request(RequestKind::Flush, 0, &mut []), Ok(()));
         command(&mut self.volume, StoreGate::record_stop);
         self.run_ios(0, &mut []);
         assert!(store(&self.volume).is_recorded() && store(&self.volume).label().is_clean);
+    }
+
+    /// Stops, and starts again.
+    fn restart(&mut self) {
+        self.stop();
         self.crash(Vec::new());
     }
 
@@ -208,22 +223,19 @@ fn a_rebuild_goes_on_behind_a_sector_that_no_mirror_can_read() {
     command(&mut rig.volume, |store, array| store.on_storage_replaced(target, None, array));
     rig.volume.set_member_state(target, MemberState::Rebuilding { recovered_bytes: 0 });
     let mut buffer = vec![0; MEMBER_BYTES as usize];
-    assert_eq!(rig.request(RequestKind::Rebuild(target), 0, &mut buffer), Ok(()));
+    for result in [Err(VolumeError::Unreadable), Ok(())] {
+        assert_eq!(rig.request(RequestKind::Rebuild(target), 0, &mut buffer), result);
+    }
     assert_eq!(rig.volume.members()[target].state, MemberState::InSync);
     assert_eq!([*rig.at(1, 2 * BLOCK), *rig.at(1, 4 * BLOCK)], [7, 7]);
-    let left_out = |rig: &Rig| store(&rig.volume).left_out().collect::<Vec<_>>();
-    assert_eq!(left_out(&rig), [(3 * BLOCK, target)]);
+    let bad = |rig: &Rig| store(&rig.volume).bad_blocks();
+    assert_eq!(bad(&rig), [(target, 3 * BLOCK..4 * BLOCK)]);
     assert_eq!(rig.read(3 * BLOCK, 1), Err(VolumeError::Unreadable));
     assert_eq!(rig.mismatched(), [0, 0], "it is known that the new disk lacks the block");
     assert_eq!(rig.read(4 * BLOCK, 4), Ok(vec![7; 4]));
     rig.write(3 * BLOCK, 5, 1);
     assert_eq!(rig.read(0, 8).unwrap()[3], 5);
-    assert_eq!(left_out(&rig), []);
-    // Without a checksum nothing would tell the sector from good data.
-    rig.bad_sectors[0].push(rig.place(0, 100 * BLOCK) as u64);
-    rig.volume.set_member_state(target, MemberState::Rebuilding { recovered_bytes: 0 });
-    let rebuilt = rig.request(RequestKind::Rebuild(target), 0, &mut buffer);
-    assert_eq!(rebuilt, Err(VolumeError::Unreadable));
+    assert_eq!(bad(&rig), []);
 }
 
 #[test]

@@ -44,13 +44,8 @@ fn changed(bytes: &[u8], at: usize, to: &[u8]) -> Vec<u8> {
 }
 
 fn device(found: crate::label::MemberLabel, record: Option<DirtyRecord>) -> FoundMember {
-    FoundMember {
-        newest: NewestLabel { found, slot: 0, previous: None },
-        record,
-        may_lack_record: false,
-        scrub: None,
-        stale_maps: Vec::new(),
-    }
+    let newest = NewestLabel { found, slot: 0, previous: None };
+    FoundMember { record, ..FoundMember::of_label(newest) }
 }
 
 fn devices() -> Vec<FoundMember> {

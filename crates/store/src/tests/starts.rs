@@ -6,17 +6,11 @@ use crate::label::{DirtyRecord, MemberLabel, NewestLabel};
 
 /// A device with the label of the member of a row, and the label before it in the other slot.
 fn device(label: &Label, row: usize, previous: Option<&Label>) -> FoundMember {
-    FoundMember {
-        newest: NewestLabel {
-            found: MemberLabel { member: label.members[row].uuid, label: label.clone() },
-            slot: 0,
-            previous: previous.cloned(),
-        },
-        record: None,
-        may_lack_record: false,
-        scrub: None,
-        stale_maps: Vec::new(),
-    }
+    FoundMember::of_label(NewestLabel {
+        found: MemberLabel { member: label.members[row].uuid, label: label.clone() },
+        slot: 0,
+        previous: previous.cloned(),
+    })
 }
 
 /// The volume that starts with these devices, and what each is worth.

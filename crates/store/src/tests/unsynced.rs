@@ -52,6 +52,20 @@ fn a_region_stays_unsynced_in_which_mirrors_come_to_differ_during_its_resync() {
     }
 }
 
+/// The resync decides which of the others is right.
+#[test]
+fn a_scrub_repairs_nothing_where_mirrors_differ() {
+    let mut volume = unsynced_volume(3);
+    let first = volume.map().map(0, 4096).mirrors[0].member;
+    let written = std::cell::Cell::new(0);
+    let scrubbed = run_with(&mut volume, (RequestKind::Scrub, 0, 4096), |io| {
+        written.set(written.get() + u32::from(io.op == Op::Write));
+        let is_bad = io.op == Op::Read && io.member == first;
+        if is_bad { Err(IoError::Medium) } else { Ok(()) }
+    });
+    assert_eq!((scrubbed, written.get()), (Ok(()), 0));
+}
+
 /// A discard that a member missed which stays: its mirror is made equal.
 #[test]
 fn mirrors_are_synchronised_after_a_discard_that_one_missed() {

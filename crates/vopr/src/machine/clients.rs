@@ -1,7 +1,7 @@
 //! The clients of a volume: their requests, and what the replies say.
 
 use super::{Machine, REQUEST_TIME_MAX, TURNS_MAX};
-use crate::history::BLOCKS;
+use crate::history::{BLOCKS, ExtraFaults};
 use crate::oracle::{BLOCK_BYTES, ReadStart, contents};
 use crate::service::CLIENTS;
 use mirrorball_core::geometry::ChunkMap;
@@ -35,6 +35,10 @@ struct SentRequest {
     read_start: ReadStart,
     /// Changes of anything that a read may depend on, when it began.
     changes: u64,
+    /// True if no mirror of the block could be read when it began.
+    was_lost: bool,
+    /// Members in sync that certainly had the block when a read began, or were there for a write.
+    had: Vec<usize>,
 }
 
 #[derive(Default)]
@@ -69,6 +73,20 @@ impl ClientRequest {
     }
 }
 
+impl Requests {
+    /// The blocks of the writes in flight.
+    pub(super) fn written_blocks(&self) -> Vec<u64> {
+        let pending = self.pending.values();
+        pending.filter(|it| it.request.changes()).map(|it| it.block).collect()
+    }
+
+    /// Notes that a member may not have a block after the requests in flight.
+    pub(super) fn forget_member(&mut self, row: usize, block: u64) {
+        let pending = self.pending.values_mut().filter(|it| it.block == block);
+        pending.for_each(|it| it.had.retain(|other| *other != row));
+    }
+}
+
 impl Machine {
     /// Writes all blocks, so that each has a checksum.
     pub(crate) fn write_all(&mut self) -> Result<(), String> {
@@ -83,6 +101,7 @@ impl Machine {
     /// A client writes a block in one of several ways.
     pub(crate) fn write(&mut self, block: u64) {
         let request = match self.rng.below(8) {
+            0..4 if self.shape.extra == ExtraFaults::Losses => ClientRequest::DurableWrite,
             0..5 => ClientRequest::Write,
             5 => ClientRequest::DurableWrite,
             6 => ClientRequest::WriteZeroes,
@@ -92,6 +111,8 @@ impl Machine {
     }
 
     pub(crate) fn submit(&mut self, request: ClientRequest, block: u64) {
+        let was_lost = self.is_lost(block);
+        let had = self.kept_on(block, request.changes());
         let Some(served) = &mut self.served else { return };
         if request.changes() && self.requests.abandoned.contains(&block) {
             return;
@@ -122,10 +143,19 @@ impl Machine {
         let read_bytes = if request == ClientRequest::Read { length } else { 0 };
         served.client(client).send(raw, &data, read_bytes);
         let changes = self.changes;
-        pending.insert(
-            key,
-            SentRequest { request, client, block, value, acknowledged, read_start, changes },
-        );
+        let sent = SentRequest {
+            request,
+            client,
+            block,
+            value,
+            acknowledged,
+            read_start,
+            changes,
+            was_lost,
+            had,
+        };
+        pending.insert(key, sent);
+        self.note_kept();
     }
 
     /// Has a client break its connection.
@@ -154,7 +184,17 @@ impl Machine {
     ) -> Result<(), String> {
         self.tally.replies += 1;
         let pending = self.requests.pending.remove(&key).expect("one reply to a request");
-        let SentRequest { request, block, value, acknowledged, read_start, changes, .. } = pending;
+        let SentRequest {
+            request,
+            block,
+            value,
+            acknowledged,
+            read_start,
+            changes,
+            was_lost,
+            had,
+            ..
+        } = pending;
         let is_well = self.is_well();
         match (request, result) {
             (ClientRequest::Flush, Ok(())) => self.oracle.end_flush(&acknowledged),
@@ -174,17 +214,24 @@ impl Machine {
                 self.oracle.end_write(block, value, is_certain);
                 if result.is_ok() && request == ClientRequest::DurableWrite {
                     self.oracle.on_durable(block, value);
+                    self.keep(block, &had);
                 }
                 if is_certain && self.has_no_fault() {
                     self.on_written();
                 }
+                if is_certain && is_well && changes + 1 == self.changes && self.is_listed(block) {
+                    return Err(format!("block {block} was written, and is listed as bad"));
+                }
             }
         }
+        let kept = self.kept_on(block, false).into_iter().find(|row| had.contains(row));
+        if let (ClientRequest::Read, Err(error), Some(row)) = (request, result, kept) {
+            return Err(format!("{error} of block {block}, which devid {} has", row + 1));
+        }
         // The good mirror may have been lost, or a record of the dirty log.
-        let is_excused = self.shape.has_checksums
-            && (self.damage.has_bad_metadata
-                || !self.is_promised(block)
-                || self.is_left_out(block));
+        let is_excused =
+            self.shape.has_checksums && (self.damage.has_bad_metadata || !self.is_promised(block));
+        let is_excused = is_excused || was_lost || self.is_lost(block);
         match result {
             Err(VolumeError::Unreadable) if !is_excused && is_well && changes == self.changes => {
                 Err(format!("{request:?} of block {block} failed, though all members are well"))

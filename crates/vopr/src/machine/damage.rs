@@ -9,8 +9,9 @@
 //! was not damaged. The volume starts without that member (`--degraded`) if another one was in sync
 //! until the crash, and has all data then; if not, that ends the history.
 //!
-//! A rebuild with checksums leaves out the blocks that no mirror can give. The member has wrong
-//! data there, as if a bit had changed, but no good mirror is known to be there.
+//! Sectors that a disk loses are errors until they are written. Where no mirror has a block,
+//! because its sector is lost or the service lists it as a bad block, reads of it fail, and nothing
+//! else.
 
 use super::Machine;
 use super::clients::block_offset;
@@ -24,7 +25,7 @@ use mirrorball_store::label::{
     DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, LABEL_SLOTS, METADATA_BYTES, SCRUB_OFFSET, newest_label,
     newest_record,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Turns of 100 ms after which damage is done though there is no calm.
@@ -46,16 +47,8 @@ pub(crate) struct DamageState {
     /// True once metadata were damaged.
     pub(crate) has_bad_metadata: bool,
     pub(crate) bad_labels: BTreeSet<ObjectId>,
-    /// Offsets of the blocks that rebuilds left out of each disk.
-    pub(crate) left_out: BTreeMap<ObjectId, BTreeMap<u64, LeftOut>>,
-}
-
-/// A block that a rebuild left out of a disk.
-pub(crate) struct LeftOut {
-    /// When that was, as [`crate::oracle::BlockOracle::now`] has it.
-    at: u64,
-    /// True while the service says so: a write of the block ends that, and a restart.
-    is_listed: bool,
+    /// Blocks of the clients of which a medium failed at some time: no others are listed as bad.
+    pub(crate) lost: BTreeSet<u64>,
 }
 
 impl Machine {
@@ -121,19 +114,61 @@ impl Machine {
         }
     }
 
-    /// Promises nothing any more of blocks with one damaged mirror, or one that lacks them.
+    /// Promises nothing any more of blocks with one damaged mirror.
     pub(crate) fn give_up_rotten(&mut self) {
-        let mut rotten = std::mem::take(&mut self.damage.rotten);
-        rotten.extend((0..BLOCKS).filter(|&block| self.is_left_out(block)));
+        let rotten = std::mem::take(&mut self.damage.rotten);
         rotten.into_iter().for_each(|block| self.oracle.damage(block));
     }
 
-    /// Returns true if a rebuild left out a block of the clients, and no later write of it is
-    /// certain.
-    pub(crate) fn is_left_out(&self, block: u64) -> bool {
-        let offset = block_offset(&self.map, block);
-        let mut found = self.damage.left_out.values().filter_map(|blocks| blocks.get(&offset));
-        found.any(|left_out| !self.oracle.is_written_since(block, left_out.at))
+    /// Has a disk lose a sector of a block, or all of it.
+    pub(crate) fn lose_sectors(&mut self, row: usize, block: u64) {
+        let Some(Range { start, .. }) = self.place_on(row, block) else { return };
+        self.changes += 1;
+        self.damage.has_lost_good = true;
+        self.damage.lost.insert(block);
+        self.lose_kept(row, block);
+        self.kept.lose_copy(row, block);
+        self.oracle.forget_reads();
+        let (offset, length) = match self.rng.below(2) {
+            0 => (0, BLOCK_BYTES),
+            _ => (self.rng.below(8) * 512, 512),
+        };
+        self.world.lose_sectors(self.rows[row], start + offset, length);
+    }
+
+    /// Returns true if a member is known to lack a block of the clients: it lost a sector of it, or
+    /// the service says so.
+    fn lacks(&self, row: usize, block: u64) -> bool {
+        let Some(place) = self.place_on(row, block) else { return false };
+        self.world.has_lost(self.rows[row], place.start, BLOCK_BYTES)
+            || self.bad_rows(block).any(|bad| bad == row)
+    }
+
+    /// The members that lack a part of a block, as the service says.
+    fn bad_rows(&self, block: u64) -> impl Iterator<Item = usize> {
+        let start = block_offset(&self.map, block);
+        let end = start + BLOCK_BYTES as u64;
+        let bad = self.served.iter().flat_map(|served| served.store().bad_blocks());
+        let bad = bad.filter(move |(_, range)| range.start < end && start < range.end);
+        bad.map(|(member, _)| member.get())
+    }
+
+    /// Returns true if the service lists a block as bad on some member.
+    pub(crate) fn is_listed(&self, block: u64) -> bool {
+        self.bad_rows(block).next().is_some()
+    }
+
+    /// Returns true if no mirror of a block of the clients can be read.
+    pub(crate) fn is_lost(&self, block: u64) -> bool {
+        let mut rows = (0..self.rows.len()).filter(|&row| self.place_on(row, block).is_some());
+        let may_be_lost = self.shape.has_checksums || self.damage.lost.contains(&block);
+        may_be_lost && rows.all(|row| self.lacks(row, block))
+    }
+
+    /// Returns true if a member is known to lack a block.
+    pub(crate) fn has_bad_blocks(&self) -> bool {
+        let lacks = |row| (0..BLOCKS).any(|block| self.lacks(row, block));
+        (0..self.rows.len()).any(lacks)
     }
 
     /// Where a member has its mirror of a block of the clients.
@@ -180,7 +215,6 @@ impl Machine {
             self.damage.has_lost_checksums = true;
             self.give_up_rotten();
         }
-        self.take_left_out();
         if self.shape.extra != ExtraFaults::Damage {
             return;
         }
@@ -201,25 +235,6 @@ impl Machine {
         }
     }
 
-    /// Notes which blocks the service says that rebuilds left out.
-    fn take_left_out(&mut self) {
-        let Some(served) = &self.served else { return };
-        let listed: BTreeSet<(ObjectId, u64)> =
-            served.store().left_out().map(|(at, member)| (self.rows[member.get()], at)).collect();
-        for (&disk, blocks) in &mut self.damage.left_out {
-            let is_listed = |offset: &u64| listed.contains(&(disk, *offset));
-            blocks.iter_mut().for_each(|(offset, it)| it.is_listed &= is_listed(offset));
-        }
-        let at = self.oracle.now();
-        for (disk, offset) in listed {
-            let blocks = self.damage.left_out.entry(disk).or_default();
-            let known = blocks.get(&offset).is_some_and(|it| it.is_listed);
-            if !known {
-                blocks.insert(offset, LeftOut { at, is_listed: true });
-            }
-        }
-    }
-
     /// Checks that data which nothing damaged are not found to be wrong.
     pub(crate) fn check_found(&self) -> Result<(), String> {
         if self.damage.may_differ {
@@ -228,11 +243,9 @@ impl Machine {
         if self.scrub_progress().is_some_and(|scrub| scrub.differing_blocks > 0) {
             return Err("a scrub found mirrors that differ".to_owned());
         }
-        let left_out = |disk| self.damage.left_out.get(disk).map_or(0, |it| it.len() as u64);
-        let mut members = (0..).map(MemberIndex).zip(&self.rows);
+        let mut members = (0..).map(MemberIndex).take(self.rows.len());
         let is_mismatched = self.served.as_ref().is_some_and(|served| {
-            let mismatched = |member| served.store().mismatched_blocks(member);
-            members.any(|(member, disk)| mismatched(member) > left_out(disk))
+            members.any(|member| served.store().mismatched_blocks(member) > 0)
         });
         match is_mismatched {
             false => Ok(()),

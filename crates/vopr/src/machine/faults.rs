@@ -1,17 +1,24 @@
 //! Faults of disks that they report, and their end.
 
 use super::Machine;
-use crate::history::DiskFault;
+use crate::history::{BLOCKS, DiskFault};
 use mirrorball_core::member::MemberState;
 use mirrorball_core::units::Nanos;
 use mirrorball_io::driver::sim::{FileFault, ObjectId};
+use mirrorball_store::label::{BAD_BLOCKS_BYTES, BAD_BLOCKS_OFFSET};
 use rustix::io::Errno;
 
 impl Machine {
     pub(super) fn break_member(&mut self, row: usize, fault: DiskFault) {
         let file = self.rows[row];
+        if let DiskFault::Sectors { block } = fault {
+            return self.lose_sectors(row, block);
+        }
         self.on_member_lost();
         self.disk_mut(file).is_bad = true;
+        if fault == DiskFault::Reads {
+            self.damage.lost.extend(0..BLOCKS);
+        }
         let server = self.disk(file).server.clone();
         if let (Some(server), DiskFault::Gone) = (&server, fault) {
             server.set_gone(true);
@@ -31,8 +38,13 @@ impl Machine {
                 DiskFault::Gone => FileFault::Fails(Errno::NODEV),
                 DiskFault::Reads => FileFault::FailsReads(3),
                 DiskFault::Flush => FileFault::FailsNextSync,
-                DiskFault::Write => FileFault::FailsNextWrite,
+                DiskFault::Write => FileFault::FailsNextWrite(0, u64::MAX),
+                DiskFault::BadBlocks => {
+                    let end = BAD_BLOCKS_OFFSET + u64::from(BAD_BLOCKS_BYTES);
+                    FileFault::FailsNextWrite(BAD_BLOCKS_OFFSET, end)
+                }
                 DiskFault::Hangs { .. } => FileFault::Hangs,
+                DiskFault::Sectors { .. } => unreachable!("it ends with a write"),
             },
         );
     }

@@ -40,15 +40,18 @@ impl Machine {
         self.settle()?;
         self.read_all()?;
         // Where the good mirror was lost, the user has another copy.
-        for block in 0..if self.shape.has_checksums { BLOCKS } else { 0 } {
-            let is_promised = self.is_promised(block) && !self.is_left_out(block);
-            if self.damage.has_bad_metadata || !is_promised {
+        for block in 0..BLOCKS {
+            let is_damaged = self.damage.has_bad_metadata || !self.is_promised(block);
+            if self.shape.has_checksums && is_damaged || self.is_lost(block) {
                 self.submit(ClientRequest::Write, block);
                 self.settle()?;
             }
         }
-        if self.tally.damages > 0 || !self.damage.left_out.is_empty() {
+        if self.tally.damages > 0 || self.has_bad_blocks() {
             self.repair_damage()?;
+        }
+        if self.has_bad_blocks() {
+            return Err("bad blocks are left after they were repaired".to_owned());
         }
         self.find_damage()?;
         self.end(End::Stop)?;

@@ -153,7 +153,11 @@ impl Machine {
             ) if !has_lost_label => Ok(()),
             Err(LabelledError::NeedsDegraded { .. } | LabelledError::Incomplete { .. })
             | Err(LabelledError::Announced(_) | LabelledError::Nothing) => self.refuse(),
-            Err(LabelledError::Doubtful { .. }) if self.damage.has_bad_metadata => self.refuse(),
+            Err(LabelledError::Doubtful { .. })
+                if self.damage.has_bad_metadata || self.may_be_forgotten() =>
+            {
+                self.refuse()
+            }
             Err(error) => Err(format!("the volume does not start: {error}")),
         }
     }
@@ -274,6 +278,7 @@ impl Machine {
                 self.rows[row] = disk.file;
             }
         }
+        self.note_kept_at_start();
         self.tally.starts += 1;
         self.changes += 1;
         self.had_fault = !self.has_no_fault();

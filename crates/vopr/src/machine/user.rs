@@ -33,6 +33,7 @@ impl Machine {
     /// Fails a member that works. It is refused if the volume cannot do without it.
     pub(crate) fn fail(&mut self, member: usize) {
         self.on_member_lost();
+        self.lose_all_kept(member);
         self.send(&ControlRequest::Fail { devid: member as u64 + 1 });
     }
 
@@ -58,6 +59,7 @@ impl Machine {
             rate_bytes_per_s: None,
         };
         let effect = CommandEffect::Replaced { member, disk };
+        self.kept.replace(member, disk);
         self.served.iter_mut().for_each(|served| served.send_command(&request, effect));
     }
 

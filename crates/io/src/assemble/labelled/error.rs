@@ -119,6 +119,13 @@ pub enum LabelledError {
          members replace {devid} DEVICE`"
     )]
     TooSmall { device: String, devid: u64, size_bytes: u64, needed_bytes: u64 },
+    /// The ranges that members lack would be read as data.
+    #[error(
+        "cannot start `{0}`: the list of its bad blocks is lost on all members that are there\n  \
+         help: connect the others; if this is the last copy, `mirrorball examine --save FILE` and \
+         `mirrorball create --restore FILE` make it usable, and bad blocks are read as data"
+    )]
+    BadBlocksLost(String),
     #[error("{0}")]
     Policy(String),
     /// A device cannot be opened, or the system failed.

@@ -24,6 +24,13 @@ pub struct MemberError {
     pub age_ns: u64,
 }
 
+/// A range of the volume that a member lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BadBlockRange {
+    pub offset: u64,
+    pub length: u64,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberReport {
     pub devid: u64,
@@ -50,4 +57,7 @@ pub struct MemberReport {
     /// Blocks of 4 KiB that did not match their checksums; `None` without checksums.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mismatched_blocks: Option<u64>,
+    /// Ranges of the volume that it lacks, because no mirror could give them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bad_blocks: Vec<BadBlockRange>,
 }

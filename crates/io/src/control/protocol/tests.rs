@@ -165,6 +165,7 @@ fn stats_keep_their_fields() {
         errors: 6,
         last_error: None,
         mismatched_blocks: Some(7),
+        bad_blocks: vec![BadBlockRange { offset: 8, length: 9 }],
     };
     let stats = ServiceStats {
         members: vec![MemberStatsReport {
@@ -188,6 +189,7 @@ fn stats_keep_their_fields() {
         "size_bytes": 512,
         "in_flight": 0, "reads": u64::MAX, "read_bytes": 2, "writes": 3, "written_bytes": 4,
         "flushes": 5, "errors": 6, "last_error": null, "mismatched_blocks": 7,
+        "bad_blocks": [{ "offset": 8, "length": 9 }],
     });
     assert_eq!(json_of(&member), expected);
     let member = &json["members"][0];

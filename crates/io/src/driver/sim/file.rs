@@ -6,11 +6,15 @@
 use super::pieces::{Pieces, WrittenBytes};
 use mirrorball_core::rng::Rng;
 use rustix::io::Errno;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Weak;
 
 /// A change survives a power cut sector by sector.
 const SECTOR_BYTES: usize = 512;
+
+/// Contents of a sector that the medium has lost. Nothing else has a sector that is nearly all of
+/// this byte.
+const LOST: u8 = 0xbd;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FileFault {
@@ -28,8 +32,9 @@ pub enum FileFault {
     /// or is lost, whatever later syncs say: by the next power cut, or once the file is read from
     /// the medium again. Then the file is well.
     FailsNextSync,
-    /// The next write fails with `EIO`, after half of it was done. Then the file is well.
-    FailsNextWrite,
+    /// The next write that begins between these offsets fails with `EIO`, after half of it was
+    /// done. Then the file is well.
+    FailsNextWrite(u64, u64),
     /// A sync ends with success and makes nothing durable.
     SyncsNothing,
     /// The device ends at this offset: there are no bytes behind it.
@@ -53,6 +58,8 @@ pub(super) struct SimFile {
     contents: Pieces,
     /// The contents after the last sync.
     durable: Pieces,
+    /// Sectors that were lost at some time.
+    lost_sectors: BTreeSet<u64>,
     /// True if a failed sync lost changes that are read nevertheless.
     has_lost_changes: bool,
     /// Changes since the last sync, in the order in which they completed.
@@ -78,6 +85,7 @@ impl SimFile {
             lock: Weak::new(),
             contents: Pieces::default(),
             durable: Pieces::default(),
+            lost_sectors: BTreeSet::new(),
             has_lost_changes: false,
             unsynced: VecDeque::new(),
             changes: 0,
@@ -107,6 +115,27 @@ impl SimFile {
         }
     }
 
+    /// Loses sectors: reads of them fail until they are written. If that write is lost, they fail
+    /// again.
+    pub(super) fn lose_sectors(&mut self, offset: u64, length: usize) {
+        let sectors = offset..offset + length as u64;
+        self.lost_sectors.extend(sectors.step_by(SECTOR_BYTES));
+        let lost = WrittenBytes::new(offset, &vec![LOST; length]);
+        self.durable.write(&lost);
+        self.change(Change::Write(lost));
+    }
+
+    /// Returns true if a read of a range fails, because a sector of it is lost.
+    pub(super) fn has_lost(&self, offset: u64, length: usize) -> bool {
+        let is_lost = |&sector: &u64| {
+            let mut bytes = [0; SECTOR_BYTES];
+            self.contents.read(sector, &mut bytes);
+            // `flip` may have changed one.
+            bytes.iter().filter(|byte| **byte != LOST).take(2).count() < 2
+        };
+        self.lost_sectors.range(offset..offset + length as u64).any(is_lost)
+    }
+
     /// Has a later write go to a wrong place, or none.
     pub(super) fn misdirect(&mut self, misdirection: Option<Misdirection>) {
         self.misdirection = misdirection;
@@ -119,8 +148,9 @@ impl SimFile {
 
     /// A copy of what it holds, with all of it durable.
     pub(super) fn copy(&self) -> SimFile {
-        let contents = self.contents.clone();
-        SimFile { durable: contents.clone(), contents, ..SimFile::new(self.size_bytes) }
+        let (contents, lost_sectors) = (self.contents.clone(), self.lost_sectors.clone());
+        let durable = contents.clone();
+        SimFile { durable, contents, lost_sectors, ..SimFile::new(self.size_bytes) }
     }
 
     /// Reads up to the end of the file; returns the number of bytes.
@@ -180,6 +210,12 @@ impl SimFile {
             let Some(change) = self.unsynced.pop_front() else { return };
             change.apply(&mut self.durable);
         }
+    }
+
+    /// Fails a write after half of its sectors: no device writes a part of one.
+    pub(super) fn fail_write(&mut self, offset: u64, bytes: &[u8]) {
+        self.fault = FileFault::None;
+        self.write(offset, &bytes[..bytes.len() / 2 / SECTOR_BYTES * SECTOR_BYTES]);
     }
 
     /// Fails a sync: each change that was not synced becomes durable now or never.

@@ -88,6 +88,16 @@ impl SimulatedWorld {
         self.world().file(file).flip(offset, bits);
     }
 
+    /// Loses sectors of a file: reads of them fail until they are written.
+    pub fn lose_sectors(&self, file: ObjectId, offset: u64, length: usize) {
+        self.world().file(file).lose_sectors(offset, length);
+    }
+
+    /// Returns true if reads of a range fail, because a sector of it is lost.
+    pub fn has_lost(&self, file: ObjectId, offset: u64, length: usize) -> bool {
+        self.world().file(file).has_lost(offset, length)
+    }
+
     /// Has the next write to a range of a file go to a wrong place, or none from now on.
     pub fn misdirect(&self, file: ObjectId, misdirection: Option<Misdirection>) {
         self.world().file(file).misdirect(misdirection);

@@ -56,13 +56,11 @@ impl World {
                 }
                 return Some(Err(Errno::IO));
             }
-            FileFault::FailsNextWrite => {
-                if let OperationKind::Write { offset, slice } = kind {
-                    let file = self.file(id);
-                    file.fault = FileFault::None;
-                    let source = buffers.bytes(*slice);
-                    // Half of the sectors: no device writes a part of one.
-                    file.write(*offset, &source[..source.len() / 2 / 512 * 512]);
+            FileFault::FailsNextWrite(from, to) => {
+                if let OperationKind::Write { offset, slice } = kind
+                    && (from..to).contains(offset)
+                {
+                    self.file(id).fail_write(*offset, buffers.bytes(*slice));
                     return Some(Err(Errno::IO));
                 }
             }
@@ -73,19 +71,19 @@ impl World {
             | FileFault::SyncsNothing
             | FileFault::None => {}
         }
-        // Devices transfer whole sectors.
-        let part =
-            |length: usize| if is_partial { (length / 2).next_multiple_of(512) } else { length };
         let file = self.file(id);
         Some(match kind {
             OperationKind::Read { offset, slice } => {
                 let target = buffers.target(*slice);
-                let length = part(target.len()).min(target.len());
+                let length = part(target.len(), is_partial);
+                if file.has_lost(*offset, length) {
+                    return Some(Err(Errno::IO));
+                }
                 Ok(file.read(*offset, &mut target[..length]))
             }
             OperationKind::Write { offset, slice } => {
                 let source = buffers.bytes(*slice);
-                let length = part(source.len()).min(source.len());
+                let length = part(source.len(), is_partial);
                 file.write(*offset, &source[..length]);
                 Ok(length)
             }
@@ -164,6 +162,11 @@ impl World {
             self.trace = (self.trace ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
         }
     }
+}
+
+/// Bytes that an operation transfers: devices transfer whole sectors.
+fn part(length: usize, is_partial: bool) -> usize {
+    if is_partial { (length / 2).next_multiple_of(512).min(length) } else { length }
 }
 
 /// Returns true if an operation changes bytes behind the end of its device.

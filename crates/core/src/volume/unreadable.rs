@@ -1,0 +1,99 @@
+//! Pieces that a mirror cannot give: read from another one, in halves, or given up.
+
+use super::gate::{Gate, Unreadable, UnreadableReason};
+use super::piece::{Piece, PieceKey};
+use super::{Volume, Work};
+use crate::io::RequestKind;
+
+impl<G: Gate> Volume<G> {
+    /// Reads a piece again, under its lock. Where mirrors differ, only the sectors that the first
+    /// mirror cannot give are read from another: the others must not change.
+    pub(super) fn retry(&mut self, key: PieceKey) {
+        let piece = self.requests.piece(key);
+        let is_bad = !piece.spoiled.is_empty() && !piece.has_answer;
+        let is_divided = is_bad && self.reads_first_only(&piece.plan);
+        match piece.has_lock {
+            _ if is_divided && piece.plan.halves().is_some() => self.halve(key),
+            true => self.work.push_back(Work::Decide(key)),
+            false => self.start(key),
+        }
+    }
+
+    /// Returns true if mirrors in sync lack a part of a piece that is longer than a sector, and
+    /// each sector is to be read from the mirror that would be read for it alone: to copy or
+    /// compare mirrors, or because they differ.
+    #[inline]
+    pub(super) fn lacks_a_part(&self, key: PieceKey) -> bool {
+        let Piece { kind, ref plan, .. } = *self.requests.piece(key);
+        let is_divided = || match kind {
+            RequestKind::Scrub | RequestKind::Resync | RequestKind::Rebuild(_) => true,
+            RequestKind::Read => self.reads_first_only(plan),
+            _ => false,
+        };
+        let lacking = self.lacking(plan);
+        !lacking.is_empty()
+            && is_divided()
+            && !lacking.and(plan.scrub_targets(&self.states)).is_empty()
+            && plan.halves().is_some()
+    }
+
+    /// Ends a piece that could not be read, or tries its halves: bad spots of different targets
+    /// seldom coincide.
+    pub(super) fn give_up(&mut self, key: PieceKey) {
+        let piece = self.requests.piece(key);
+        assert_eq!(piece.pending, 0, "a piece is given up when nothing is read any more");
+        let may_help = !piece.spoiled.or(self.lacking(&piece.plan)).is_empty()
+            && piece.good.is_empty()
+            && !piece.has_answer
+            && !matches!(piece.kind, RequestKind::Repair(_));
+        match may_help && piece.plan.halves().is_some() {
+            true => self.halve(key),
+            false => self.leave_unreadable(key),
+        }
+    }
+
+    /// Cuts a piece longer than a sector into halves, and starts them as if nothing had been read.
+    pub(super) fn halve(&mut self, key: PieceKey) {
+        let mut piece = self.requests.piece(key).clone();
+        assert_eq!(piece.pending, 0, "nothing of it is read: {piece:?}");
+        let halves = piece.plan.halves().expect("it is longer than a sector");
+        piece.forget_reads();
+        let [first, second] = halves.map(|plan| Piece { plan, ..piece.clone() });
+        *self.requests.piece_mut(key) = first;
+        let second = self.add_part(second);
+        for half in [key, second] {
+            self.issue_first(half);
+        }
+    }
+
+    /// Ends a piece that no mirror could give, or reads it without a check.
+    fn leave_unreadable(&mut self, key: PieceKey) {
+        let mut decision = Unreadable::Fail;
+        let piece = self.requests.piece(key);
+        let in_sync = piece.plan.scrub_targets(&self.states);
+        let bad = piece.spoiled.or(self.lacking(&piece.plan));
+        // A target that did not answer may have it.
+        let has_answered = piece.failed.without(piece.spoiled).is_empty();
+        let is_lost = has_answered && !in_sync.is_empty() && in_sync.without(bad).is_empty();
+        let reason = UnreadableReason { is_mismatch: !piece.mismatched.is_empty(), is_lost };
+        if self.has_gate() && (reason.is_mismatch || is_lost) {
+            let view = self.view(key);
+            let decided = self.ask_gate(|gate, array| gate.on_unreadable(&view, reason, array));
+            decision = decided.unwrap_or(decision);
+        }
+        let piece = self.requests.piece_mut(key);
+        assert!(piece.good.is_empty(), "no mirror gave the piece: {piece:?}");
+        match decision {
+            Unreadable::Fail => {}
+            Unreadable::LeaveOut => piece.has_answer = true,
+            Unreadable::ReadUnchecked => {
+                for target in std::mem::take(&mut piece.mismatched).iter() {
+                    piece.failed.remove(target);
+                    piece.spoiled.remove(target);
+                }
+                return self.work.push_back(Work::Decide(key));
+            }
+        }
+        self.finish(key);
+    }
+}
