@@ -190,6 +190,17 @@ fn flushes_of_a_mix_are_noted() {
 }
 
 #[test]
+fn tens_of_thousands_of_names_are_read_at_once() {
+    let names = |count: u64| {
+        let names: Vec<String> = (0..count).map(|number| format!("/dev/{number:040}")).collect();
+        parse(&format!("[a]\n{AIO}filename={}", names.join(":")))
+    };
+    assert_eq!(names(32768).unwrap().sections[0].target.count(), 32768);
+    let error = names(32769).unwrap_err();
+    assert!(error.message.contains("has 32769 files, but at most 32768"), "{error}");
+}
+
+#[test]
 fn verification_alone_reads_what_was_written() {
     let file = parse("[a]\nrw=randwrite\nverify=md5\nverify_only\nsize=1g\ndirect=1").unwrap();
     assert_eq!(file.sections[0].mix.directions(), [Direction::Read]);

@@ -14,9 +14,11 @@ use super::target::{FileLayout, JobTarget, Region};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::rng::Rng;
 use mirrorball_core::units::{MIB, SECTOR_BYTES};
+use std::collections::BTreeMap;
 
-/// Maximum number of files of all clones together: a simulation has a state for each.
-pub(super) const FILES_MAX: u64 = 1 << 18;
+/// Maximum number of files and devices of all clones together: a simulation has a state of half a
+/// KiB for each.
+pub(super) const FILES_MAX: u64 = 1 << 15;
 /// Names of files by fio, unless `filename` or `filename_format` is set.
 const FORMAT: &str = "$jobname.$jobnum.$filenum";
 
@@ -51,9 +53,8 @@ impl Default for FileDraft {
     }
 }
 
-/// Files or a device under one name.
+/// Files or a device.
 struct SharedPlace {
-    name: String,
     /// Sizes of its files; `None` for a device, and if no section says one.
     files: Option<Vec<u64>>,
     /// Number of clones or directories that have files of their own.
@@ -63,17 +64,17 @@ struct SharedPlace {
 /// Sets the targets of sections that have these files. Returns the number of devices that share the
 /// volume.
 pub(super) fn lay_out(sections: &mut [Section], drafts: &[FileDraft]) -> Result<usize, Diagnostic> {
-    let mut places: Vec<SharedPlace> = Vec::new();
-    let mut used = Vec::new();
+    let (mut places, mut used): (Vec<SharedPlace>, Vec<Vec<usize>>) = Default::default();
+    let mut named = BTreeMap::new();
     for (section, draft) in sections.iter_mut().zip(drafts) {
-        used.push(draft.places_of(section, &mut places));
+        used.push(draft.places_of(section, &mut places, &mut named));
     }
     let count =
-        |place: &SharedPlace| place.files.as_ref().map_or(0, |it| it.len() as u64) * place.sets;
+        |place: &SharedPlace| place.files.as_ref().map_or(1, |it| it.len() as u64 * place.sets);
     let files: u64 = places.iter().map(count).sum();
     if files > FILES_MAX {
         let message = format!("the job has {files} files, but at most {FILES_MAX} are possible");
-        return Err(job_error(message, "reduce nrfiles or numjobs"));
+        return Err(job_error(message, "reduce nrfiles or numjobs, or name fewer"));
     }
     let (mut end, mut devices) = (0, 0);
     let mut parts = Vec::new();
@@ -127,7 +128,12 @@ impl SharedPlace {
 impl FileDraft {
     /// Indices of the places that a section works on, which are added to `places` if they are new.
     /// None if it works on the volume.
-    fn places_of(&self, section: &mut Section, places: &mut Vec<SharedPlace>) -> Vec<usize> {
+    fn places_of(
+        &self,
+        section: &mut Section,
+        places: &mut Vec<SharedPlace>,
+        named: &mut BTreeMap<String, usize>,
+    ) -> Vec<usize> {
         let names = self.names();
         let is_device = self.is_device || names.iter().flatten().any(|name| is_device(name));
         let count = names.as_ref().map_or(self.count, |names| names.len() as u64);
@@ -146,11 +152,10 @@ impl FileDraft {
         };
         let sets = self.sets(section);
         let found = names.into_iter().zip(files).map(|(name, files)| {
-            let known = places.iter().position(|place| place.name == name);
-            let index = known.unwrap_or_else(|| {
-                places.push(SharedPlace { name, files: None, sets });
-                places.len() - 1
-            });
+            let index = *named.entry(name).or_insert(places.len());
+            if index == places.len() {
+                places.push(SharedPlace { files: None, sets });
+            }
             places[index].add(files, sets);
             index
         });
