@@ -2,7 +2,7 @@
 //! or files.
 
 use super::error::job_error;
-use super::spec::{Direction, Distribution, Section, SizeOrPercent};
+use super::spec::{Access, AddressModifier, Direction, Distribution, Section, SizeOrPercent};
 use super::target::{FileLayout, JobTarget, Region};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{SECTOR_BYTES, format_bytes};
@@ -12,7 +12,7 @@ pub(super) const VOLUME: &str = "the volume";
 
 impl Section {
     /// The regions of clone number `clone` on a volume of `volume_bytes`, one for each of its files
-    /// or devices: whole blocks of its smallest size.
+    /// or devices: whole blocks of its smallest size, unless requests may go round.
     ///
     /// # Panics
     /// If one does not lie within the volume; [`JobFile::validate_against`] checks it.
@@ -79,6 +79,8 @@ impl Section {
     /// The region of a clone within a device or file of `whole_bytes`.
     fn region_in(&self, clone: u32, whole_bytes: u64, place: &str) -> Result<Region, Diagnostic> {
         let block_bytes = self.smallest_block();
+        let is_whole =
+            self.ends_with_blocks() || matches!(self.size, Some(SizeOrPercent::Percent(_)));
         let whole = |bytes: u64| bytes / block_bytes * block_bytes;
         let align_bytes = self.offset_align.unwrap_or(block_bytes);
         // fio rounds a relative offset up to whole blocks, and a relative size down.
@@ -119,7 +121,41 @@ impl Section {
             let message = format!("the sequence of job `{}` has a block {block}", self.name);
             return Err(job_error(message, format!("the region has {count} blocks, from 0 on")));
         }
-        Ok(Region { offset, bytes: whole(bytes) })
+        self.check_zones(whole(bytes))?;
+        Ok(Region { offset, bytes: if is_whole { whole(bytes) } else { bytes } })
+    }
+
+    /// Whether a pass ends where no whole block is left. As in fio, a pass that goes round has as
+    /// many bytes as the region, the part of a block at its end included.
+    fn ends_with_blocks(&self) -> bool {
+        let is_plain = self.modifier == AddressModifier::None;
+        is_plain
+            && match self.access {
+                Access::Sequential => self.mix.directions().len() == 1,
+                Access::Random => {
+                    let is_uniform = self.distribution == Distribution::Uniform;
+                    is_uniform && self.random_map && self.random_percent.0 == [100; 3]
+                }
+            }
+    }
+
+    /// Checks that the zones of a distribution lie within a region: fio ends a job beyond it.
+    fn check_zones(&self, region_bytes: u64) -> Result<(), Diagnostic> {
+        let Distribution::Zoned(zones) = &self.distribution else { return Ok(()) };
+        let end = |&direction: &Direction| {
+            let sizes = zones[direction].iter().map(|zone| match zone.size {
+                SizeOrPercent::Bytes(bytes) => bytes,
+                SizeOrPercent::Percent(_) => 0,
+            });
+            sizes.fold(0, u64::saturating_add)
+        };
+        let end = self.mix.directions().iter().map(end).max().unwrap_or(0);
+        if self.access == Access::Sequential || end <= region_bytes {
+            return Ok(());
+        }
+        let (name, end, has) = (&self.name, format_bytes(end), format_bytes(region_bytes));
+        let message = format!("the zones of job `{name}` end at {end}, but its region has {has}");
+        Err(job_error(message, "reduce the sizes in zoned_abs: fio ends such a job early"))
     }
 
     /// Checks that a region lies within a device or file of a size and a name.

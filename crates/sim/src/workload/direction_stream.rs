@@ -29,8 +29,10 @@ pub(super) struct DirectionStream {
     position: u64,
     last_start: u64,
     modifier: AddressModifier,
-    /// Whether the end of the region ends the job, as with a skip.
+    /// Whether a request that does not fit the end of the region ends the job, as with a skip.
     ends: bool,
+    /// Whether one that would follow the end is random.
+    is_random_at_end: bool,
     /// The one size, or zero if each is drawn.
     fixed_bytes: u64,
     /// (cumulative share, bytes).
@@ -112,8 +114,8 @@ impl DirectionStream {
         let sizes: Vec<(u64, u64)> = shares.collect();
         let fixed_bytes = if sizes.len() == 1 { block_bytes } else { 0 };
         // What follows its predecessor is a random job with no random request.
-        let random_percent =
-            if job.access == Access::Random { job.random_percent[direction] } else { 0 };
+        let is_random = job.access == Access::Random;
+        let random_percent = if is_random { job.random_percent[direction] } else { 0 };
         DirectionStream {
             block_bytes,
             align_bytes,
@@ -124,7 +126,11 @@ impl DirectionStream {
             position: 0,
             last_start: 0,
             modifier: job.modifier,
-            ends: matches!(job.modifier, AddressModifier::Skip(_)) && !job.time_based,
+            ends: !job.time_based
+                && (is_random || matches!(job.modifier, AddressModifier::Skip(_))),
+            is_random_at_end: !job.time_based
+                && is_random
+                && !matches!(job.modifier, AddressModifier::Runs { is_identical: true, .. }),
             fixed_bytes,
             sizes,
             weight,
@@ -145,6 +151,8 @@ impl DirectionStream {
             (_, 100) => true,
             (_, percent) => rng.below(100) < percent,
         };
+        let is_at_end = self.position >= self.region_bytes;
+        let random = random || (is_at_end && self.is_random_at_end);
         if !random {
             let offset = self.following()?;
             let length = self.length(self.region_bytes - offset, rng);
