@@ -51,7 +51,12 @@ fn bad_input_is_refused_with_line_and_help() {
         assert_eq!(given, expected, "{text}");
     }
     let other = JobFile::parse("hello\n", "x.txt", &JobContext::empty()).unwrap_err();
-    assert!(other.help.unwrap().ends_with("; is it a job file? those of arrays end in .toml"));
+    assert!(
+        other
+            .help
+            .unwrap()
+            .contains("; is it a job file? those of arrays end in .toml, and a trace")
+    );
 }
 
 #[test]

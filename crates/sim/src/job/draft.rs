@@ -124,9 +124,15 @@ impl Draft {
         self.finish_time_and_depth(&mut notes);
         self.finish_pace(&mut notes)?;
         let has_depth = self.places.contains_key("iodepth");
-        self.finish_generator(&mut notes);
+        self.finish_generator(&mut notes)?;
         self.note_sizes(&mut notes);
-        std::mem::take(&mut self.replay).finish(&mut self.job, has_depth, context)?;
+        let replay = std::mem::take(&mut self.replay);
+        replay.finish(&mut self.job, has_depth, context).map_err(|fault| {
+            match self.places.get("read_iolog") {
+                Some((file, line)) => fault.in_file(file).at_line(*line),
+                None => fault,
+            }
+        })?;
         self.finish_path(&mut notes);
         self.files.is_device |= self.engine.path == EnginePath::Device;
         self.files.is_volume =
@@ -195,9 +201,14 @@ impl Draft {
     }
 
     /// A shift register visits each block once, with a map and without.
-    fn finish_generator(&mut self, notes: &mut Notes) {
+    fn finish_generator(&mut self, notes: &mut Notes) -> Result<(), Diagnostic> {
         if !self.is_lfsr {
-            return;
+            return Ok(());
+        }
+        if matches!(self.job.distribution, Distribution::Zoned(_)) {
+            let message =
+                "random_generator=lfsr with zones: fio ends such a job after a few requests";
+            return Err(job_error(message, "remove random_generator"));
         }
         self.job.random_map = true;
         let sizes = self.job.mix.directions().iter().flat_map(|&d| &self.job.sizes[d]);
@@ -207,6 +218,7 @@ impl Draft {
                           ones fio 3.33 ends such a job early, some without a request";
             notes.push(("random_generator", reason.to_owned()));
         }
+        Ok(())
     }
 
     fn finish_time_and_depth(&mut self, notes: &mut Notes) {
@@ -310,6 +322,17 @@ impl Draft {
         );
         let by_size = ["bssplit", "bsrange", "bs"];
         let by_size = by_size.into_iter().find(|option| self.places.contains_key(option));
+        let least = |direction: &Direction| job.block_bytes(*direction);
+        let used = job.mix.directions().iter().map(least).max();
+        let is_mapped = job.access == Access::Random && job.random_map;
+        let is_mapped = is_mapped && !self.is_lfsr && !job.time_based;
+        let all = [Direction::Read, Direction::Write, Direction::Trim].iter().map(least).min();
+        if is_mapped && job.distribution == Distribution::Uniform && used > all {
+            let reason = "as under fio, the job may end early, at a block that is drawn: its map \
+                          has blocks of the smallest size of any direction. norandommap leaves the \
+                          map out";
+            notes.extend(by_size.map(|option| (option, reason.to_owned())));
+        }
         if sizes.clone().any(|size| is_odd(size.bytes)) {
             notes.extend(by_size.map(|option| (option, reason)));
         } else if matches!(job.offset, SizeOrPercent::Bytes(bytes) if is_odd(bytes)) {

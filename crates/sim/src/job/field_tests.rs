@@ -54,7 +54,7 @@ fn options_of_public_job_files_are_understood() {
         ("bsrange=4k-16k\nsize=1g", "1 cached 4/4096:8/4096:12/4096:16/4096 at 0+1024", ""),
         ("bsrange=4k-6k\nsize=1g", "1 cached 4/4096:6/2048 at 0+1024", "bsrange"),
         ("bssplit=8k/100\nbs=64k\nsize=1g", "1 cached 8/100 at 0+1024", ""),
-        ("rw=randrw\nbs=4k,16k\ndirect=1\nsize=1g", "1 direct 4/100 at 0+1024", ""),
+        ("rw=randrw\nbs=4k,16k\ndirect=1\nsize=1g", "1 direct 4/100 at 0+1024", "bs"),
         ("bs=512\nsize=1g", "1 cached 0/100 at 0+1024", "bs"),
         ("blocksize=8k\nba=8k\nsize=1g", "1 cached 8/100 at 0+1024", ""),
         // Region.
@@ -187,6 +187,28 @@ fn variables_are_expanded_before_anything_is_judged() {
 fn flushes_of_a_mix_are_noted() {
     let of = |rw| noted(&parse(&format!("[a]\n{AIO}rw={rw}\nfsync=8\nsize=1g")).unwrap());
     assert_eq!((of("randrw"), of("randwrite")), ("fsync".to_owned(), String::new()));
+}
+
+#[test]
+fn what_fio_ends_early_is_refused_or_noted() {
+    let of = |options: &str| parse(&format!("[a]\n{AIO}rw=randread\n{options}"));
+    let refused = |options: &str| {
+        let file = of(options);
+        let error = file.and_then(|file| file.validate_against(TIB)).unwrap_err();
+        error.message
+    };
+    for (options, expected) in [
+        ("random_distribution=zoned_abs:60/4m:40", "the zone `40` has no size"),
+        ("size=16m\nrandom_distribution=zoned_abs:60/4m:40/20m", "its region has 16 MiB"),
+        ("random_generator=lfsr\nrandom_distribution=zoned:60/10:40/90", "lfsr with zones"),
+        ("startdelay=5-10", "startdelay: `5-10` is a range, from which fio draws"),
+    ] {
+        assert!(refused(options).contains(expected), "{}", refused(options));
+    }
+    assert_eq!(noted(&of("size=1g\nbs=16k,4k").unwrap()), "bs");
+    for other in ["bs=16k", "bs=4k,16k", "bs=16k,4k\nnorandommap"] {
+        assert_eq!(noted(&of(&format!("size=1g\n{other}")).unwrap()), "", "{other}");
+    }
 }
 
 #[test]

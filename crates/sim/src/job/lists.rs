@@ -153,15 +153,17 @@ fn percent_zones(text: &str) -> Result<Vec<Zone>, Diagnostic> {
     checked_zones(zones.map(zone).collect())
 }
 
-/// `access/size:access/size:…`, the first in percent. The last zone spans the rest if its size is
-/// missing.
+/// `access/size:access/size:…`, the first in percent.
 fn sized_zones(text: &str, base: KbBase) -> Result<Vec<Zone>, Diagnostic> {
     let zone = |part: &str| {
         let (access, size) = part.split_once('/').unwrap_or((part, ""));
-        let size = match size.trim() {
-            "" => SizeOrPercent::Percent(100),
-            size => SizeOrPercent::Bytes(value::integer(size, base)?),
-        };
+        if size.trim().is_empty() {
+            let help = "write the size of each zone, such as 40/12m";
+            let message =
+                format!("the zone `{part}` has no size: fio requests its first block only");
+            return Err(job_error(message, help));
+        }
+        let size = SizeOrPercent::Bytes(value::integer(size.trim(), base)?);
         let access_percent = value::integer_within(access.trim(), base, [0, 100])?;
         Ok(Zone { access_percent, size })
     };

@@ -352,7 +352,9 @@ impl<'a> JobReader<'a> {
         let (index, group) = (self.result.sections.len(), self.group);
         self.groups.push(draft.group.clone());
         let finished = draft.finish(index, group, section.line, &self.environment);
-        let Finished { job, files, notes } = finished.map_err(in_section)?;
+        let located =
+            |fault: Diagnostic| if fault.line.is_some() { fault } else { in_section(fault) };
+        let Finished { job, files, notes } = finished.map_err(located)?;
         for Note { file, line, option, reason } in notes {
             self.note(&file, line, &option, &reason);
         }

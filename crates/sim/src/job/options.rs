@@ -82,7 +82,10 @@ pub(super) fn outside_section(option: &str, file: &str) -> Diagnostic {
         Err(unknown) if file.ends_with(".fio") => unknown,
         Err(unknown) => {
             let help = unknown.help.as_ref().map(|help| format!("{help}; ")).unwrap_or_default();
-            unknown.with_help(format!("{help}is it a job file? those of arrays end in .toml"))
+            unknown.with_help(format!(
+                "{help}is it a job file? those of arrays end in .toml, and a trace is replayed by \
+                 a job with read_iolog={file}"
+            ))
         }
     }
 }
@@ -162,7 +165,7 @@ const ROWS: &[OptionRow] = &[
         "fill_device fill_fs",
         Setter::Truth(|draft, on| draft.job.size = draft.job.size.filter(|_| !on)),
     ),
-    noted("ioengine", Setter::Text(setters::engine), NO_KERNEL),
+    takes("ioengine", Setter::Text(setters::engine)),
     takes("io_submit_mode", Setter::Text(setters::submit_mode)),
     takes("kb_base", Setter::Text(setters::kb_base)),
     // Traces in place of generated requests.

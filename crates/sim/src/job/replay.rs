@@ -45,6 +45,8 @@ pub struct Replay {
     pub wraps: bool,
 }
 
+const OPS: [TraceOp; 4] = [TraceOp::Read, TraceOp::Write, TraceOp::Trim, TraceOp::Flush];
+
 impl Replay {
     /// A time of the trace on the clock of the replay.
     #[inline]
@@ -142,14 +144,19 @@ impl Replay {
             100 => String::new(),
             percent => format!(", at {percent} % of its rate"),
         };
+        let total: u64 = OPS.map(|op| self.count(op)).iter().sum();
+        let of_all = match summary.total() {
+            all if all == total => String::new(),
+            all => format!(" of {all}"),
+        };
         format!(
-            "replay of `{}` ({}): {} requests over {}, {:.0} % reads, up to {}, {pace}{rate}",
+            "replay of `{}` ({}): {total}{of_all} requests over {}, {:.0} % reads, up to {}, \
+             {pace}{rate}",
             self.file.shown(),
             self.file.format.name,
-            summary.total(),
             summary.duration,
-            100.0 * summary.requests[0] as f64 / summary.total() as f64,
-            format_bytes(summary.end_bytes),
+            100.0 * self.count(TraceOp::Read) as f64 / total.max(1) as f64,
+            format_bytes(summary.end_bytes / self.offset_divisor),
         )
     }
 }

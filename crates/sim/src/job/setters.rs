@@ -80,6 +80,10 @@ impl Setter {
             }
             Setter::Time(unit, set) => set(draft, value::time(text, unit).map_err(within)?),
             Setter::IdleTime(set) => {
+                if option == "startdelay" && text.contains('-') {
+                    let message = format!("startdelay: `{text}` is a range, from which fio draws");
+                    return Err(job_error(message, "write one time, such as startdelay=5"));
+                }
                 let time = value::time(text, Nanos::from_secs(1)).map_err(within)?;
                 if time > IDLE_MAX {
                     let message = format!("{option}: `{text}` is too long");

@@ -118,8 +118,8 @@ fn zones_are_hit_by_their_shares_and_evenly_within() {
 }
 
 #[test]
-fn zones_of_bytes_leave_the_last_zone_the_rest() {
-    let blocks = blocks("random_distribution=zoned_abs:90/256m:10/,100/1m");
+fn zones_may_have_sizes_in_bytes() {
+    let blocks = blocks("random_distribution=zoned_abs:90/256m:10/768m,100/1m");
     let within = blocks.iter().filter(|&&block| block < 65_536).count() as u64;
     assert_share(within, 0.9);
     assert!(blocks.iter().any(|&block| block > BLOCKS * 99 / 100));
