@@ -11,8 +11,8 @@ use crate::summary::TraceSummary;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{MIB, SECTOR_BYTES, format_bytes};
 
-/// Sizes of a section; fio allows 64.
-const SIZES_MAX: usize = 16;
+/// Sizes of a section that fio allows.
+const SIZES_MAX: usize = 64;
 /// Zones that the addresses are divided into.
 const ZONES: usize = 10;
 /// A kind with a smaller share of its operation's requests is left out: one in so many.
@@ -26,6 +26,10 @@ const RARE_FLUSH: u64 = 1000;
 const RATE_DEPTH: u64 = 256;
 /// Most clones of a section.
 const CLONES_MAX: u64 = 64;
+/// A remark says which share of a section's requests have other sizes than in the trace, and by how
+/// much the number of flushes is off, from these percentages on.
+const OTHER_SIZES: u64 = 1;
+const OTHER_FLUSHES: u64 = 5;
 /// Most by which a rate is off because that of a clone is a whole number.
 const RATE_ERROR: f64 = 0.01;
 
@@ -90,6 +94,10 @@ impl TraceSummary {
         if left_out > 0 {
             text += &format!("; left out: {left_out} requests of rare kinds, or without data\n");
         }
+        let made = self.flush_every().map_or(0, |every| writes / every);
+        if flushes.abs_diff(made) * 100 > flushes * OTHER_FLUSHES {
+            text += &format!("; fsync is a whole number: about {made} flushes, not {flushes}\n");
+        }
         for index in kept {
             text += &self.section(index, limit_bytes);
         }
@@ -122,6 +130,11 @@ impl TraceSummary {
         let (clones, pace) = kind.pace(is_sequential, iops, (end / least).min(CLONES_MAX));
         let flushes = if index >= 2 { self.flush_every() } else { None };
         let mut text = format!("[{name}]\nrw={rw}\nbssplit={}\n", split(&kind.sizes));
+        let others = other_sizes(&kind.sizes);
+        if others * 100 >= kind.requests.max(1) * OTHER_SIZES {
+            let all = kind.requests;
+            text += &format!("; {others} of {all} requests have other sizes, each too rare\n");
+        }
         text += &kind.place(is_sequential, clones, self.end_bytes, limit_bytes);
         if clones > 1 {
             text += &format!("numjobs={clones}\n");
@@ -253,6 +266,15 @@ fn shares(sizes: &[SizeCount]) -> Vec<(u64, u64)> {
     sizes.filter(|(_, percent)| *percent > 0).collect()
 }
 
+/// Number of requests whose size is none that a section has.
+fn other_sizes(sizes: &[SizeCount]) -> u64 {
+    let kept = shares(sizes);
+    let is_kept =
+        |size: &&SizeCount| kept.iter().any(|it| it.0 == size.bytes.next_multiple_of(SECTOR_BYTES));
+    let all: u64 = sizes.iter().map(|size| size.requests).sum();
+    all - sizes.iter().filter(is_kept).map(|size| size.requests).sum::<u64>()
+}
+
 /// The most frequent sizes, in whole sectors.
 fn in_sectors(sizes: &[SizeCount]) -> Vec<SizeCount> {
     let mut sectors: Vec<SizeCount> = Vec::new();
@@ -304,5 +326,8 @@ mod tests {
         // fio knows whole percentages, and the rate in bytes is that of the sizes that it knows.
         let rare = [size(4096, 997), size(1 << 20, 3)];
         assert_eq!((split(&rare).as_str(), mean_bytes(&rare)), ("4096/100", 4096.0));
+        assert_eq!((other_sizes(&rare), other_sizes(&sizes)), (3, 0));
+        let many: Vec<SizeCount> = (1..=40).map(|sectors| size(sectors * 4096, 1)).collect();
+        assert_eq!((shares(&many).len(), other_sizes(&many)), (40, 0));
     }
 }
