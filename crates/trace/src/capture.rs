@@ -30,6 +30,14 @@ pub struct CapturedDevice {
     pub devid: u64,
 }
 
+impl CapturedDevice {
+    /// Where a range of its disk begins within it; `None` if it is not within.
+    fn inside(&self, offset: u64, length: u64) -> Option<u64> {
+        let last = self.bytes.checked_sub(length);
+        offset.checked_sub(self.start_bytes).filter(|it| Some(*it) <= last)
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct BtrfsChunk {
     /// First address.
@@ -161,13 +169,13 @@ impl CaptureWriter {
 
     fn begin(&mut self, device: usize, line: &TraceLine<'_>) {
         let Some(op) = line.op else { return };
-        // The flush before a write ends with it.
-        if line.has_preflush && self.place(device, TraceOp::Flush, 0, 0).is_some() {
+        let place = self.place(device, op, line.offset, line.length);
+        // The flush before a write ends with it, and may be of another partition.
+        let is_inside = self.devices[device].inside(line.offset, line.length).is_some();
+        if line.has_preflush && is_inside && self.place(device, TraceOp::Flush, 0, 0).is_some() {
             self.queue(line, TraceOp::Flush, (0, 0), None);
         }
-        let Some(offset) = self.place(device, op, line.offset, line.length) else {
-            return;
-        };
+        let Some(offset) = place else { return };
         let end = (device, line.offset.wrapping_add(line.length));
         let number = self.first + self.pending.len() as u64;
         self.open.entry(end).or_default().push_back(number);
@@ -199,9 +207,7 @@ impl CaptureWriter {
         if length == 0 {
             return None;
         }
-        let last = device.bytes.checked_sub(length);
-        let inside = offset.checked_sub(device.start_bytes).filter(|it| Some(*it) <= last);
-        let placed = inside.and_then(|inside| match &self.chunks {
+        let placed = device.inside(offset, length).and_then(|inside| match &self.chunks {
             None => Some((inside, true)),
             Some(chunks) => chunks.logical(device.devid, inside),
         });

@@ -53,9 +53,10 @@ fn the_end_of_a_command_ends_no_request() {
     let queued = "x-1 [000] ..... 1.000100: block_bio_queue: 7,1 R 2048 + 8 [x]\n";
     let of_command =
         "x-1 [000] ..... 1.000200: block_rq_complete: 7,1 N () 18446744073709551615 + 1 [0]\n";
+    let far = "x-1 [000] ..... 1.000300: block_bio_queue: 7,1 R 36028797018963968 + 8 [x]\n";
     let writer = CaptureWriter::new(vec![device("7,1", MIB, 0)], None);
-    let (trace, counts) = recorded(writer, &[queued, of_command].concat());
-    assert_eq!((trace.as_str(), counts.malformed), ("0,Read,0,4096,,1\n", 0));
+    let (trace, counts) = recorded(writer, &[queued, of_command, far].concat());
+    assert_eq!((trace.as_str(), counts.malformed), ("0,Read,0,4096,,1\n", 1));
 }
 
 /// Journals of file systems flush before they write, in one request. It is the same in a trace.
@@ -67,6 +68,10 @@ fn a_flush_before_a_write_is_a_request() {
     let (trace, counts) = recorded(writer, &[line, end].concat());
     assert_eq!(trace, "0,Flush,0,0,0,1\n0,Write,0,4096,1000,1\n");
     assert_eq!((counts.written, counts.unfinished), (2, 0));
+    // Of another partition of the disk.
+    let writer = CaptureWriter::new(vec![device("7,1", 2 * MIB, 0)], None);
+    let (other, counts) = recorded(writer, line);
+    assert_eq!((other.as_str(), counts.outside), ("", 1));
 
     for (name, text) in [
         ("tracepoints", line),
@@ -192,7 +197,16 @@ fn flushes_are_fitted_unless_they_are_rare() {
         let found = text.lines().find(|it| it.starts_with("fsync="));
         assert_eq!(found, option, "{text}");
         assert_eq!(text.contains("rate_process=poisson"), option.is_none(), "{text}");
+        assert!(!text.contains("; fsync is"), "{text}");
     }
+    // Two flushes of three writes.
+    let line = |at: u64| match at % 5 {
+        0 | 1 => format!("{},Flush,0,0\n", at * 100_000),
+        _ => format!("{},Write,{},4096\n", at * 100_000, at * 7919 % 4096 * 16_384),
+    };
+    let text = "Timestamp,Type,Offset,Size\n".to_owned() + &(0..500).map(line).collect::<String>();
+    let text = TestFile::new("some", &text).summary(None).unwrap().fit("a.csv", u64::MAX).unwrap();
+    assert!(text.contains("; fsync is a whole number: about 150 flushes, not 200\n"), "{text}");
     // A section of fio has at most one flush for each write.
     let line = |at: u64| match at % 4 {
         0 => format!("{},Write,{},4096\n", at * 100_000, at * 7919 % 4096 * 16_384),

@@ -85,12 +85,13 @@ impl<'a> TraceLine<'a> {
             }
             sector = Some(field);
         }
-        let length = whole(fields.next().ok_or_else(too_few)?, "number of sectors")?;
-        let length = times(length, BLOCK_BYTES, "length")?;
+        let sectors = whole(fields.next().ok_or_else(too_few)?, "number of sectors")?;
+        let length = times(sectors, BLOCK_BYTES, "length")?;
         let sector = whole(sector.ok_or_else(too_few)?, "sector")?;
         let (op, is_flush) = (operation(kind)?, kind.contains(&b'F'));
         // A command to the device has the sector -1.
-        let at = sector.checked_mul(BLOCK_BYTES).filter(|at| at.checked_add(length).is_some());
+        let end = times(sector.saturating_add(sectors), BLOCK_BYTES, "sector");
+        let at = if sector == u64::MAX { None } else { Some(end? - length) };
         let (op, offset) = match (op, length) {
             // One before or after a write stands in its letters; an empty one has no place.
             (Some(_), 0) if is_flush && event != Tracepoint::Complete => (Some(TraceOp::Flush), 0),
