@@ -93,7 +93,9 @@ impl JobReader<'_> {
         }
         let applied = setter.apply(draft, name, value);
         let is_size = matches!(setter, Setter::Number(..)) || options::ONE_SIZE.contains(&&**name);
-        match value.and_then(value::beginning).filter(|_| applied.is_err() && is_size) {
+        let is_count = ["iodepth", "numjobs", "nrfiles"].contains(&&**name);
+        let beginning = value.and_then(|text| value::beginning(text, is_count));
+        match beginning.filter(|_| applied.is_err() && is_size) {
             Some(beginning) => {
                 setter.apply(draft, name, Some(beginning))?;
                 let reason = format!("fio reads `{beginning}`, and ignores what follows");

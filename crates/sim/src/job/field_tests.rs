@@ -34,7 +34,7 @@ fn options_of_public_job_files_are_understood() {
     let read = "1 cached 4/100 at 0+1024";
     for (options, expected, notes) in [
         // What fio reads in part, or with what is around it.
-        ("size=1g:1g", read, "size"),
+        ("size=1g:1g\nnumjobs=1*2\nloops=0", read, "size numjobs"),
         ("blocksize=4k-512k\nsize=1g", "", ""),
         ("filename= /dev/sdb\nsize=1g", read, "filename"),
         ("bs=$pagesize\nsize=1g", read, ""),
@@ -131,7 +131,7 @@ fn files_are_places_of_their_own() {
         ("[a]\nsize=2g\n[b]\nsize=1g", "0+2048 | 2048+1024"),
         ("[a]\nsize=2g\nfilename=x\n[b]\nsize=1g\nfilename=x", "0+2048 | 0+1024"),
         ("[a]\nsize=1g\nfilename=x\n[b]\nsize=50%\nfilename=x", "0+1024 | 0+512"),
-        ("[a]\nsize=1g\nname=x\n[b]\nsize=1g\nname=x", "0+1024 | 0+1024"),
+        ("[a]\nsize=1g\nname=x\n[b]\nsize=1g\nname=x", "0+1024 | 1024+1024"),
         ("[a]\nsize=2g\nfilename=x:y", "0+1024,1024+1024"),
         ("[a]\nsize=3g\nnrfiles=3", "0+1024,1024+1024,2048+1024"),
         ("[a]\nfilesize=1g\nnrfiles=2\nnumjobs=2", "0+1024,1024+1024 2048+1024,3072+1024"),

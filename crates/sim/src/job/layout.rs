@@ -25,6 +25,8 @@ const FORMAT: &str = "$jobname.$jobnum.$filenum";
 /// Files of a section whose options are being applied.
 #[derive(Clone, Debug)]
 pub(super) struct FileDraft {
+    /// Name in the section's header, which files have whatever `name` says.
+    pub(super) header: String,
     /// `filename`.
     pub(super) names: Option<String>,
     pub(super) directories: Option<String>,
@@ -42,6 +44,7 @@ pub(super) struct FileDraft {
 impl Default for FileDraft {
     fn default() -> FileDraft {
         FileDraft {
+            header: String::new(),
             names: None,
             directories: None,
             format: FORMAT.to_owned(),
@@ -148,7 +151,7 @@ impl FileDraft {
                 let files: Vec<_> = (0..names.len()).map(file).collect();
                 (names, files)
             }
-            None => (vec![self.format.replace("$jobname", &section.name)], vec![files]),
+            None => (vec![self.format.replace("$jobname", &self.header)], vec![files]),
         };
         let sets = self.sets(section);
         let found = names.into_iter().zip(files).map(|(name, files)| {

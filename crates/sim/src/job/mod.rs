@@ -328,6 +328,7 @@ impl<'a> JobReader<'a> {
         let global = section.name == lexer::GLOBAL;
         let mut draft = self.defaults.clone();
         if !global {
+            draft.files.header.clone_from(&section.name);
             draft.job.name = section.name;
         }
         draft.job.counts = section.counts.unwrap_or(true);

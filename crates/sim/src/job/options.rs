@@ -215,7 +215,7 @@ const ROWS: &[OptionRow] = &[
     takes("offset_align", Setter::Size(|draft, bytes| draft.job.offset_align = some(bytes))),
     takes("io_size io_limit", Setter::Text(setters::io_size)),
     takes("number_ios", Setter::Number(WIDE, |draft, ios| draft.job.number_ios = some(ios))),
-    takes("loops", Setter::Number(COUNT, |draft, loops| draft.job.loops = loops)),
+    takes("loops", Setter::Number([0, MAX], |draft, loops| draft.job.loops = loops.max(1))),
     takes("num_range", Setter::Number(COUNT, |draft, ranges| draft.ranges = ranges)),
     takes("zonemode", Setter::Text(setters::zone_mode)),
     takes("zonesize", Setter::Size(|draft, bytes| draft.zones.size_bytes = bytes)),

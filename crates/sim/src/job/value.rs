@@ -73,12 +73,14 @@ pub(super) fn expand(
 }
 
 /// The part of `text` that fio reads, if it is a number with a unit and something follows, such as
-/// `4k:8k` for one size. Of a range fio reads now the first size, now the last.
-pub(super) fn beginning(text: &str) -> Option<&str> {
+/// `4k:8k` for one size; of a count also before a sign, as in `128*4`. Of a range fio reads now the
+/// first size, now the last.
+pub(super) fn beginning(text: &str, is_count: bool) -> Option<&str> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).filter(|&end| end > 0)?;
     let end = text.find(|c: char| !c.is_ascii_alphanumeric())?;
     let is_list = text[end..].starts_with([',', '.', '%', '-']);
-    (end > digits && !is_list).then_some(&text[..end])
+    let is_calculated = is_count && text[end..].starts_with(['*', '+', '/']);
+    ((end > digits || is_calculated) && !is_list).then_some(&text[..end])
 }
 
 /// A size or count.
