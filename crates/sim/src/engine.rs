@@ -7,7 +7,8 @@
 //! order in which the volume gave them, then clients that wake, in the order in which they went to
 //! sleep, then the caches. A reply reaches its client after the host's overhead.
 //!
-//! A run ends when all its sections have ended; background work is abandoned at that point.
+//! A run ends when all its sections have ended; background work is abandoned at that point, and so
+//! are requests of sections that do not wait for them ([`JobFile::in_steady_state`]).
 
 mod alike;
 mod array_cache;
@@ -237,7 +238,11 @@ impl Engine {
         for group in sections.chunk_by(|section, next| section.group == next.group) {
             if self.is_running() {
                 self.start_group(run, group, stop)?;
-                self.run_group(stop)?;
+                // A group that follows needs the disks as this one leaves them.
+                let is_last = self.sections.len() == sections.len();
+                let ends = self.sections.iter().map(SectionProgress::until);
+                let end = ends.max().filter(|_| is_last).unwrap_or(Nanos::MAX);
+                self.run_group(end, stop)?;
                 client_slot::check(&mut self.slots)?;
             }
         }
@@ -250,8 +255,8 @@ impl Engine {
         self.watcher.as_ref().is_none_or(|watcher| !watcher.is_done(self.now))
     }
 
-    /// Runs until every clone of the current group has ended.
-    fn run_group(&mut self, stop: &AtomicBool) -> Result<(), SimError> {
+    /// Runs until every clone of the current group has ended, at most to `end`.
+    fn run_group(&mut self, end: Nanos, stop: &AtomicBool) -> Result<(), SimError> {
         self.submit_member_io();
         if self.caches.as_ref().is_some_and(|caches| caches.array_cache.is_some()) {
             self.run_caches();
@@ -267,6 +272,10 @@ impl Engine {
             let timeout = self.volume.poll_timeout().unwrap_or(Nanos::MAX);
             let next = self.next_event().min(timeout);
             assert!(next < Nanos::MAX, "clients that have not ended wait for an event");
+            if next > end {
+                self.end_in_flight(end);
+                break;
+            }
             self.now = next;
             if self.recorder.is_interval_over(next) {
                 self.recorder.close_intervals(next);
@@ -287,6 +296,15 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// Ends the clones that are left at `now`, with requests in flight.
+    fn end_in_flight(&mut self, now: Nanos) {
+        self.now = now;
+        self.foreground_left = 0;
+        for section in self.slots.iter_mut().filter_map(|slot| slot.section.take()) {
+            self.sections[section].on_clone_end(now);
+        }
     }
 
     fn finish(self, run: &Simulation<'_>) -> RunRecord {

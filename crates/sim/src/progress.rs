@@ -19,6 +19,8 @@ pub(crate) struct SectionProgress {
     last: Nanos,
     /// The end of its runtime, if it has one.
     planned_end: Option<Nanos>,
+    /// The end of what counts.
+    until: Nanos,
     /// First and last of the sections that end with a clone.
     pub(crate) ends: Option<[usize; 2]>,
     /// The middle of the measured window that is planned; never, without a runtime.
@@ -49,11 +51,13 @@ impl SectionProgress {
     pub(crate) fn new(section: &Section, now: Nanos) -> SectionProgress {
         let from = now.max(section.start_delay).saturating_add(section.ramp);
         let half = |runtime: Nanos| from.saturating_add(Nanos(runtime.0 / 2));
+        let planned_end = section.runtime.map(|runtime| from.saturating_add(runtime));
         SectionProgress {
             from,
             tallies: Tallies::default(),
             last: now,
-            planned_end: section.runtime.map(|runtime| from.saturating_add(runtime)),
+            planned_end,
+            until: planned_end.filter(|_| section.ends_in_flight).unwrap_or(Nanos::MAX),
             ends: section.ends,
             middle: section.runtime.map_or(Nanos::MAX, half),
         }
@@ -75,6 +79,9 @@ impl SectionProgress {
         bin: usize,
     ) {
         let ok = end != RequestEnd::Failed;
+        if now > self.until {
+            return;
+        }
         self.last = self.last.max(now);
         if !ok {
             self.last = self.last.max(self.planned_end.unwrap_or_default());
@@ -102,7 +109,12 @@ impl SectionProgress {
 
     /// Reports the end of a clone. A clone that pauses to the end of its runtime has run that long.
     pub(crate) fn on_clone_end(&mut self, now: Nanos) {
-        self.last = self.last.max(now);
+        self.last = self.last.max(now.min(self.until));
+    }
+
+    /// When it ends, whatever is in flight then; never if it waits for the last reply.
+    pub(crate) fn until(&self) -> Nanos {
+        self.until
     }
 
     /// The end of the measured window so far.

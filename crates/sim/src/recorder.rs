@@ -209,6 +209,10 @@ impl Recorder {
     ) -> RunRecord {
         self.interval.width = until.saturating_sub(self.interval.from);
         self.end_interval();
+        for member in self.members.iter_mut().filter(|member| member.in_flight > 0) {
+            let since = self.measure_from.max(member.busy_since);
+            member.record.busy += until.saturating_sub(since);
+        }
         let devids: Vec<u64> = self.members.iter().map(|member| member.record.devid).collect();
         let reads = self.members.iter().map(|member| member.record.foreground_reads).sum();
         RunRecord {

@@ -74,7 +74,7 @@ impl WatchedRun {
     /// policy is a program that had a fault.
     pub fn advance_to(&mut self, time: Nanos) -> Result<Step, SimError> {
         self.log().pause_at = time;
-        self.engine.run_group(&NEVER)?;
+        self.engine.run_group(Nanos::MAX, &NEVER)?;
         let log = std::mem::take(self.log());
         let members = self.engine.volume.members();
         Ok(Step {

@@ -62,6 +62,7 @@ use group::GroupDraft;
 use layout::FileDraft;
 use lexer::{Content, Line};
 use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::units::Nanos;
 use options::{above_first_section, outside_section};
 use pragma::Pragma;
 use replay_draft::ReplayPragma;
@@ -134,6 +135,18 @@ impl JobFile {
         faults.sort_by_key(|fault| fault.line);
         let others = faults.split_off(1).into();
         Err(Diagnostic { others, ..faults.remove(0) })
+    }
+
+    /// The same for rates that do not depend on the length of the run: `warm_up` passes before
+    /// anything counts, and requests that are in flight at the end of the runtime do not, nor the
+    /// time until they end.
+    #[must_use]
+    pub fn in_steady_state(mut self, warm_up: Nanos) -> JobFile {
+        for section in &mut self.sections {
+            section.ramp = section.ramp.max(warm_up);
+            section.ends_in_flight = true;
+        }
+        self
     }
 
     /// Largest number of requests that sections without a rate keep in flight together.

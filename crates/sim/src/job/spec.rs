@@ -221,6 +221,10 @@ pub struct Section {
     pub runtime: Option<Nanos>,
     /// Whether to continue until [`Section::runtime`].
     pub time_based: bool,
+    /// True if the run ends with the runtime, without those in flight. As fio does it, the runtime
+    /// ends the requests, and the run ends with the last reply.
+    #[serde(skip_serializing_if = "is_default")]
+    pub ends_in_flight: bool,
     /// Time to run before anything is measured.
     #[serde(serialize_with = "nanos")]
     pub ramp: Nanos,

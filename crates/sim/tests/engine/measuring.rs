@@ -125,3 +125,28 @@ fn write_rate_that_falls_within_the_run_is_not_steady() {
     let reads = simulate(&array(slow), &jobs("rw=randread"), "first");
     assert_eq!(reads.sections[0].write_rate_change, None, "there are no writes");
 }
+
+#[test]
+fn a_rate_in_steady_state_does_not_depend_on_the_length_of_the_run() {
+    // Half of the requests wait for the slow disk at the end.
+    let array = delays("raid1", &["100us", "500ms"]);
+    let rate = |seconds: u64, is_steady: bool| {
+        let job = jobs("rw=randread\niodepth=8");
+        let (runtime, warm_up) = (Nanos::from_secs(seconds), Nanos::from_millis(100));
+        let job = if is_steady { job.in_steady_state(warm_up) } else { job };
+        let policy = PolicyUnderTest::Policy("md/raid1");
+        let (duration, checks) = (Some(runtime), Checks::On);
+        let record =
+            run(&Simulation { array: &array, job: &job, policy, seed: 1, duration, checks });
+        let record = record.unwrap();
+        if is_steady {
+            let section = &record.sections[0];
+            assert_eq!((section.from, section.measured), (warm_up, runtime));
+            assert_eq!(record.measured, runtime);
+            assert!(record.members.iter().all(|member| member.busy == runtime), "always busy");
+        }
+        record.sections[0].read.iops
+    };
+    assert_near(rate(1, true), rate(8, true), 0.01);
+    assert!(rate(1, false) < rate(8, false) * 0.8, "as fio: the time of the last counts");
+}
