@@ -7,7 +7,7 @@ use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use mirrorball_lab::experiment::run::{CellSource, RunOptions};
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -118,6 +118,93 @@ impl Cells<'_> {
     }
 }
 
+/// A bar of progress over cells that are run at once, or in rounds.
+pub(crate) struct CellsBar<'a> {
+    cells: Cells<'a>,
+    is_most: bool,
+    threads: Option<NonZeroUsize>,
+    stop: &'static AtomicBool,
+    end: Arc<Mutex<ExpectedEnd>>,
+    bar: ProgressBar,
+    counts: Mutex<CellCounts>,
+}
+
+impl<'a> CellsBar<'a> {
+    /// A bar over `cells`; with `is_most` the work may end before all are run. A first Ctrl-C stops
+    /// the run, with `message`, a second one ends the program at once. Fails if the system refuses
+    /// Ctrl-C.
+    pub(crate) fn new(
+        cells: Cells<'a>,
+        is_most: bool,
+        message: &'static str,
+        threads: Option<NonZeroUsize>,
+    ) -> Result<CellsBar<'a>> {
+        let stop = stop_at_ctrl_c(message)?;
+        let end = Arc::new(Mutex::new(ExpectedEnd::new(Instant::now(), cells.cost())));
+        let shown = Arc::clone(&end);
+        let left = move |_: &ProgressState, out: &mut dyn fmt::Write| {
+            let end = shown.lock().unwrap_or_else(PoisonError::into_inner);
+            // The bar has no way to report that a terminal is gone.
+            _ = write!(out, "{}", end.left(Instant::now()));
+        };
+        let most = if is_most { "at most " } else { "" };
+        let style = format!("{{wide_bar}} {{msg}}, {most}{{left}} to go");
+        let style = ProgressStyle::with_template(&style);
+        let style = style.expect("the template is well formed").with_key("left", left);
+        let bar = ProgressBar::new(cells.cost()).with_style(style);
+        let counts = Mutex::new(CellCounts::default());
+        Ok(CellsBar { cells, is_most, threads, stop, end, bar, counts })
+    }
+
+    /// The cells that were run so far.
+    pub(crate) fn counts(&self) -> CellCounts {
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a round by `work`, which reads the cells of the rounds before again. Fails as `work`.
+    pub(crate) fn run<T>(&self, work: impl FnOnce(&RunOptions<'_>) -> Result<T>) -> Result<T> {
+        let CellCounts { saved, run } = self.counts();
+        let again = AtomicUsize::new(saved + run);
+        let take_one = |left: usize| left.checked_sub(1);
+        let on_cell = |source, cost| {
+            let is_saved = source == CellSource::Saved;
+            if is_saved
+                && again.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take_one).is_ok()
+            {
+                return;
+            }
+            self.add(source, cost);
+        };
+        let Cells { costs, .. } = self.cells;
+        work(&RunOptions { threads: self.threads, stop: self.stop, costs, on_cell: &on_cell })
+    }
+
+    fn add(&self, source: CellSource, cost: u64) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let reused = match source {
+            CellSource::Saved => &mut counts.saved,
+            CellSource::Run => &mut counts.run,
+        };
+        *reused += 1;
+        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        end.add(cost, source, Instant::now());
+        drop(end);
+        let (done, all) = (counts.saved + counts.run, self.cells.count);
+        let of = if self.is_most { " of at most " } else { "/" };
+        self.bar.set_message(match counts.saved {
+            0 => format!("{done}{of}{all} cells"),
+            saved => format!("{done}{of}{all} cells ({saved} reused)"),
+        });
+        self.bar.inc(cost);
+    }
+}
+
+impl Drop for CellsBar<'_> {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 /// Runs cells by `work`, with a bar of progress. A first Ctrl-C stops the run, with `message`, a
 /// second one ends the program at once. Fails as `work`, or if the system refuses Ctrl-C.
 pub(crate) fn run_cells<T>(
@@ -126,36 +213,9 @@ pub(crate) fn run_cells<T>(
     threads: Option<NonZeroUsize>,
     work: impl FnOnce(&RunOptions<'_>) -> Result<T>,
 ) -> Result<(T, CellCounts)> {
-    let stop = stop_at_ctrl_c(message)?;
-    let end = Arc::new(Mutex::new(ExpectedEnd::new(Instant::now(), cells.cost())));
-    let shown = Arc::clone(&end);
-    let left = move |_: &ProgressState, out: &mut dyn fmt::Write| {
-        let end = shown.lock().unwrap_or_else(PoisonError::into_inner);
-        // The bar has no way to report that a terminal is gone.
-        _ = write!(out, "{}", end.left(Instant::now()));
-    };
-    let style = ProgressStyle::with_template("{wide_bar} {msg}, {left} to go");
-    let style = style.expect("the template is well formed").with_key("left", left);
-    let bar = ProgressBar::new(cells.cost()).with_style(style);
-    let counts = Mutex::new(CellCounts::default());
-    let on_cell = |source, cost| {
-        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let reused = match source {
-            CellSource::Saved => &mut counts.saved,
-            CellSource::Run => &mut counts.run,
-        };
-        *reused += 1;
-        end.lock().unwrap_or_else(PoisonError::into_inner).add(cost, source, Instant::now());
-        let (done, all) = (counts.saved + counts.run, cells.count);
-        bar.set_message(match counts.saved {
-            0 => format!("{done}/{all} cells"),
-            saved => format!("{done}/{all} cells ({saved} reused)"),
-        });
-        bar.inc(cost);
-    };
-    let result = work(&RunOptions { threads, stop, costs: cells.costs, on_cell: &on_cell });
-    bar.finish_and_clear();
-    Ok((result?, counts.into_inner().unwrap_or_else(PoisonError::into_inner)))
+    let bar = CellsBar::new(cells, false, message, threads)?;
+    let result = bar.run(work)?;
+    Ok((result, bar.counts()))
 }
 
 #[cfg(test)]
@@ -179,6 +239,24 @@ mod tests {
         end.add(40, CellSource::Run, at(60));
         assert_eq!(end.left(at(60)), words(21), "20 of 60 in 60 s");
         assert_eq!(end.left(at(99)), words(1));
+    }
+
+    #[test]
+    fn cells_of_the_rounds_before_count_once() {
+        let bar = CellsBar::new(Cells::alike(6), true, "stopping", None).unwrap();
+        let round = |sources: &[CellSource]| {
+            bar.run(|options| {
+                sources.iter().for_each(|&source| (options.on_cell)(source, 1));
+                Ok(())
+            })
+            .unwrap();
+            let CellCounts { saved, run } = bar.counts();
+            (saved, run, bar.end.lock().unwrap().done)
+        };
+        use CellSource::{Run, Saved};
+        assert_eq!(round(&[Saved, Run]), (1, 1, 2));
+        assert_eq!(round(&[Saved, Saved, Saved, Run]), (2, 2, 4), "two of them were counted");
+        assert_eq!(bar.end.lock().unwrap().all, 6, "the end is that of all rounds");
     }
 
     #[test]

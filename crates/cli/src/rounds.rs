@@ -1,9 +1,9 @@
 //! Rounds of repeats: the first repeats of a plan, and more until they decide.
 
 use crate::ending::Failure;
-use crate::progress::{self, CellCounts};
+use crate::progress::{self, CellCounts, CellsBar};
 use crate::screen;
-use anyhow::{Result, anyhow};
+use anyhow::anyhow;
 use mirrorball_lab::experiment::inputs::Inputs;
 use mirrorball_lab::experiment::plan::Plan;
 use mirrorball_lab::experiment::results::Results;
@@ -37,13 +37,18 @@ impl Rounds<'_> {
         let all = self.plan.seeds.len();
         // What the folder holds beyond the first round is read again, and does not decide.
         let mut repeats = self.round.min(all);
-        let mut simulated = 0;
+        let cells = progress::Cells { count: self.plan.cells().len(), costs: self.costs };
+        let message = "finishing the running cells";
+        let bar = CellsBar::new(cells, repeats < all, message, self.threads);
+        let bar = bar.map_err(Failure::Fault)?;
         loop {
             let plan = self.plan.clone().with_seeds(self.plan.seeds[..repeats].to_vec());
             let results = Results::open(self.folder, &plan)
                 .map_err(|error| Failure::WrongUse(anyhow!("{error:#}\n  help: {}", self.help)))?;
-            let (ending, counts) = self.run_cells(&plan, &results).map_err(Failure::Fault)?;
-            simulated += counts.run;
+            let work = |options: &RunOptions<'_>| {
+                run::run(&plan, &SimExecutor::new(self.inputs, options.stop)?, &results, options)
+            };
+            let ending = bar.run(work).map_err(Failure::Fault)?;
             let is_last = match &ending {
                 Ending::Complete(cells) => repeats == all || is_settled(&plan, cells),
                 Ending::Interrupted { done, all } => {
@@ -55,20 +60,10 @@ impl Rounds<'_> {
                 }
             };
             if is_last {
-                let saved = (counts.saved + counts.run).saturating_sub(simulated);
-                return Ok((plan, ending, CellCounts { saved, run: simulated }));
+                return Ok((plan, ending, bar.counts()));
             }
             repeats = (repeats + self.round).min(all);
         }
-    }
-
-    /// Runs the cells of a plan with a bar of progress, and counts those that were reused.
-    fn run_cells(&self, plan: &Plan, results: &Results) -> Result<(Ending, CellCounts)> {
-        let work = |options: &RunOptions<'_>| {
-            run::run(plan, &SimExecutor::new(self.inputs, options.stop)?, results, options)
-        };
-        let cells = progress::Cells { count: plan.cells().len(), costs: self.costs };
-        progress::run_cells(cells, "finishing the running cells", self.threads, work)
     }
 }
 
