@@ -1,5 +1,5 @@
-//! `mirrorball advise` on arrays that are stopped, degraded, being rebuilt or without copies:
-//! recorded machines with some of their files changed.
+//! `mirrorball advise` with jobs of any length, and on arrays that are stopped, degraded, being
+//! rebuilt or without copies: recorded machines with some of their files changed.
 
 use crate::common::{Folder, stderr, stdout};
 use std::fs;
@@ -69,6 +69,7 @@ fn the_new_disk_of_a_failed_member_is_added_with_its_flag() {
     let text = stdout(&folder.run(&run));
     assert!(text.contains("add    mdadm /dev/md0 --add --write-mostly /dev/NEW"), "{text}");
     assert!(!text.contains("set    echo"), "{text}");
+    let first = text.clone();
     let text = words(&text);
     for part in [
         "replace devid 1 first: `mdadm /dev/md0 --add --write-mostly /dev/NEW`",
@@ -77,6 +78,11 @@ fn the_new_disk_of_a_failed_member_is_added_with_its_flag() {
     ] {
         assert!(text.contains(part), "no `{part}` in\n{text}");
     }
+    // The file that was saved says the same.
+    let saved = ["advise", "mirrorball-results/md0.toml", "rand-4k-qd1"];
+    let saved = stdout(&folder.run(&[&saved[..], &SHORT].concat()));
+    let is_state = |line: &&str| line.starts_with("State ");
+    assert_eq!(saved.lines().find(is_state), first.lines().find(is_state), "{saved}");
     // If the flag is in force already, the new disk does not have it.
     fs::write(folder.path("md/sys/block/md0/md/dev-sda/state"), "faulty,write_mostly\n").unwrap();
     let text = stdout(&folder.run(&run));
@@ -103,7 +109,8 @@ fn a_missing_disk_can_be_replaced_by_one_of_a_model() {
     assert!(!text.contains("What if"), "the array as it is has no answer: {text}");
     let more = ["--what-if", "replace=1:hdd-5k4", "--what-if", "replace=2:nvme-gen4"];
     let text = stdout(&folder.run(&[&run[..], &more].concat()));
-    assert!(text.starts_with("What if       devid 2 is replaced by nvme-gen4: "), "{text}");
+    let [state, change] = ["State ", "What if       devid 2 is replaced by nvme-gen4 of the "];
+    assert!(text.starts_with(state) && text.contains(change), "{text}");
     let unknown = [&run[..], &["--what-if", "replace=1:hdd-5k5"]].concat();
     folder.refuses(&unknown, &["there is no model `hdd-5k5`", "did you mean"]);
 }
@@ -193,8 +200,36 @@ fn each_single_change_is_tried_and_ranked() {
     let same = row("replace=1:ssd-sata-plp").expect("a second SSD is tried");
     assert!(faster < same && row("layout=md-raid10-far").is_some(), "{text}");
     assert!(row("layout=md-raid1").is_none(), "the layout in use is no change: {text}");
+    // The change that is named by itself brings the same: the size of the disk, the jobs and the
+    // seeds are.
+    let json = |change: &[&str]| -> serde_json::Value {
+        let output = folder.run(&[&run[..], &SHORT, &["-f", "json", "--what-if"], change].concat());
+        serde_json::from_str(&stdout(&output)).unwrap()
+    };
+    let all = json(&[]);
+    for change in ["replace=1:nvme-gen4", "replace=2:nvme-gen4", "add=ssd-sata-plp"] {
+        let mut ranked = all["changes"].as_array().unwrap().iter();
+        let ranked = ranked.find(|it| it["change"] == change).unwrap();
+        assert_eq!(ranked["gain"], json(&[change])["what_if"]["gain"], "{change}");
+    }
+    let small =
+        stderr(&folder.run(&[&run[..], &SHORT, &["--what-if", "replace=1:hdd-15k:1GB"]].concat()));
+    assert!(small.contains("note: the volume has") && small.contains("less than now"), "{small}");
     let both = ["--what-if", "add=nvme-gen4", "--what-if"];
     folder.refuses(&[&run[..], &both].concat(), &["tries each by itself", "leave out the others"]);
+}
+
+/// Half of the 32 requests wait for the hard disk at the end, whatever the length.
+#[test]
+fn a_factor_does_not_depend_on_the_length_of_the_jobs() {
+    let policies = "md/raid1+write-mostly:1";
+    let run = ["advise", "hdd-ssd-raid1", "rand-4k-qd32", "--system", "md", "-f", "json"];
+    for length in ["200ms", "2s"] {
+        let more = ["-p", policies, "-n", "2", "-d", length];
+        let text = stdout(&Folder::new().run(&[&run[..], &more].concat()));
+        let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(answer["array"]["advice"]["offered"]["spec"], "md/raid1", "{length}: {text}");
+    }
 }
 
 /// The requests differ in the way to the array only.

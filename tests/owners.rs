@@ -182,7 +182,7 @@ fn layouts_of_a_new_array_are_compared_with_the_commands_that_make_them() {
     let folder = Folder::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sysroots/md-raid1-hdd-ssd");
     let short = ["-d", "200ms", "-n", "2", "--new"];
-    let machine = ["advise", "--sysroot", root.to_str().unwrap()];
+    let machine = ["advise", "--system", "md", "--sysroot", root.to_str().unwrap()];
     let disks = ["/dev/sda", "ssd-sata-plp:2TB"];
     let text = stdout(&folder.run(&[&machine[..], &short, &disks].concat()));
     assert!(text.starts_with("A new array of hdd-7k2-desktop (known model) and ssd-sata-plp:2TB"));

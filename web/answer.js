@@ -84,7 +84,9 @@ function what_if_table(what_if) {
   if (!what_if) return null;
   const rows = what_if.jobs.map((job) => [job.job, figure(job.before), figure(job.after),
     job.gain === null ? "" : `${job.gain.toFixed(2)}×`]);
-  const gain = what_if.gain === null ? "not known" : `${what_if.gain.toFixed(2)} times as fast`;
+  const is_rough = what_if.spread > 0.25;
+  const factor = (gain) => is_rough ? `about ${figure(Number(gain.toPrecision(2)))}` : gain.toFixed(2);
+  const gain = what_if.gain === null ? "not known" : `${factor(what_if.gain)} times as fast`;
   return el("section", { class: "offer" }, el("h3", {}, "The change"),
     el("p", { class: "policy" }, `${what_if.changes.join("; ")}: `, el("b", {}, gain)),
     table("Each array with its best setting", ["Job", "Before", "After", "Gain"], rows));

@@ -104,8 +104,8 @@ pub(crate) struct Args {
           value_parser = numbers::seed)]
     seed: u64,
 
-    /// Simulated time of every job with its unit, for example 500ms, 10s or 2m [default: for each
-    /// job from 200ms to 3s, the less the more I/O it makes]
+    /// Simulated time of every job with its unit, for example 500ms, 10s or 2m, after a warm-up of
+    /// a quarter of it [default: for each job from 200ms to 3s, the less the more I/O it makes]
     #[arg(short, long, value_name = "TIME",
           allow_hyphen_values = true, value_parser = numbers::positive_duration)]
     duration: Option<Nanos>,
@@ -119,8 +119,10 @@ pub(crate) struct Args {
     /// read-ahead=SIZE. Repeat it for several changes at once. Without a value, as the last option:
     /// try each single change, and rank them by what they bring
     ///
-    /// The devids are in the answer, `mirrorball models` lists the models. The changed array is
-    /// laid out again, as after a rebuild or a balance, and its new disks are used whole.
+    /// The devids are in the answer, `mirrorball models` lists the models. A new disk has the size
+    /// of the one it replaces, or of the smallest member; replace=1:nvme-gen4:8TB gives another.
+    /// The changed array is laid out again, as after a rebuild or a balance, and its new disks are
+    /// used whole.
     #[arg(long, value_name = "CHANGE", num_args = 0..=1, default_missing_value = what_if::EACH)]
     what_if: Vec<ArrayChange>,
 
@@ -245,9 +247,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     }
     if let Some(changed) = changed {
         let Some((after, _)) = changed.answer(args)? else { return Ok(Ending::Interrupted) };
+        let before = question.as_long_as(args, &changed, &answer.array)?;
         let commands = what_if::commands(&changes, system, &spec);
         let changes = changes.iter().map(|change| change.described(spec.layout)).collect();
-        let what_if = WhatIf::new(changes, &answer.array, after);
+        let Some(before) = before else { return Ok(Ending::Interrupted) };
+        let what_if = WhatIf::new(changes, &before, after);
         answer.what_if = Some(WhatIf { commands, ..what_if });
     }
     finish(args, existing, &answer, !is_dead && measured.is_complete)

@@ -185,6 +185,7 @@ fn planned(
     let spec = offered.map_or(now.as_str(), |offered| offered.spec.as_str());
     let prediction = offered.map(|offered| Prediction {
         factor: offered.factor.filter(|_| offered.spec != now),
+        is_rough: offered.is_rough,
         only_if: offered.only_if,
         jobs: offered.jobs,
         slower: offered.slower.iter().map(|it| (it.job.clone(), it.factor)).collect(),
@@ -218,6 +219,7 @@ fn plan_json(args: &Args, plan: &TunePlan, prediction: Option<&Prediction>) -> s
         "check": plan.check,
         "persist": plan.persist,
         "predicted_factor": prediction.and_then(|it| it.factor),
+        "is_rough": prediction.map(|it| it.is_rough),
         "jobs": prediction.map(|it| it.jobs),
         "applied": args.apply,
     })

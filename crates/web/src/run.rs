@@ -78,7 +78,9 @@ impl Run {
     pub(crate) fn new(asked: Asked, before: Option<Run>) -> Result<Run> {
         let Asked { name, text, jobs, system, build, .. } = asked;
         let Asked { repeats, duration, condition, mut out, changes, .. } = asked;
-        let before = before.and_then(|run| run.answer).filter(|_| !changes.is_empty());
+        let before = before.filter(|_| !changes.is_empty());
+        let longest = before.as_ref().map_or(Vec::new(), |run| run.question.durations.clone());
+        let before = before.and_then(|run| run.answer);
         let (file, chosen) = advised(&name, &text, system)?;
         out.extend(advised_array::out_of_service(&read(&name, &text)?.spec));
         let own = QuestionOptions::default();
@@ -86,6 +88,7 @@ impl Run {
             repeats,
             duration: duration.map(|text| parse_duration(&text)).transpose()?,
             jobs: jobs.iter().map(|(name, _)| name.clone()).collect(),
+            longest,
             ..own
         };
         let mut texts: Vec<(&str, &str)> =
@@ -166,7 +169,7 @@ impl Run {
         let more = if is_last { 0 } else { self.question.round };
         let part = plan.clone().with_seeds(plan.seeds[..repeats].to_vec());
         let part = serde_json::to_string_pretty(&part).expect("a plan is plain data") + "\n";
-        let (mut array, is_dead) = self.question.answer(repeats, summaries, &self.out);
+        let (mut array, is_dead) = self.question.answer(repeats, summaries, &self.out, None);
         array.condition.clone_from(&self.condition);
         let (system, spec) = (self.question.chosen.system, &self.question.inputs.array);
         let offered = array.advice.offered.as_ref().map(|it| it.spec.as_str());
@@ -183,7 +186,7 @@ impl Run {
     pub(crate) fn maintain(&mut self) -> Result<Value> {
         let mut answer = self.answer.take().context("there is no answer yet")?;
         if let Some(options) = self.question.maintenance(&answer, &self.out, None, &NEVER) {
-            answer.maintenance = Maintenance::measure(&self.question.inputs.array, &options)?;
+            answer.set_maintenance(Maintenance::measure(&self.question.inputs.array, &options)?);
             answer.first.extend(slow_work(self.condition.as_deref(), answer.maintenance.as_ref()));
         }
         let value = self.written(&answer, false);

@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args) -> Result<Ending, Failure> {
             None => ChosenSystem::found(candidate.system, None).map_err(Failure::Fault)?,
         };
         let share = Share::OneOf(candidates.len());
-        let question = Question::about(args, &path, &chosen, &jobs, share)?;
+        let question = Question::about(args, &path, &chosen, &jobs, share, &[])?;
         let Some((answer, _)) = question.answer(args)? else { return Ok(Ending::Interrupted) };
         let array = &question.asked.inputs.array;
         let Some(hours) = longest_rebuild(args, &question, &answer)? else {

@@ -8,13 +8,14 @@ use crate::progress::stop_at_ctrl_c;
 use crate::rounds::{self, Rounds};
 use crate::screen;
 use anyhow::{Context, Result, anyhow};
+use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArraySpec, MemberSource};
-use mirrorball_lab::evaluation::advice::advised_array;
 use mirrorball_lab::evaluation::advice::answer::{ArrayAnswer, OutOfService};
 use mirrorball_lab::evaluation::advice::chosen_system::ChosenSystem;
 use mirrorball_lab::evaluation::advice::maintenance::Maintenance;
 use mirrorball_lab::evaluation::advice::question::{AdviceQuestion, QuestionOptions, Share};
 use mirrorball_lab::evaluation::advice::stated_policy;
+use mirrorball_lab::evaluation::advice::{Advice, advised_array};
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::hash::stable_hash;
 use mirrorball_lab::experiment::inputs::{Inputs, load_array};
@@ -53,7 +54,7 @@ impl Question {
         let mut out_of_service = target.out_of_service.clone();
         out_of_service.extend(advised_array::out_of_service(&array));
         let name = target::as_advised(target.array.clone(), &array).map_err(Failure::WrongUse)?;
-        let question = Question::about(args, &name, &chosen, jobs, Share::Whole)?;
+        let question = Question::about(args, &name, &chosen, jobs, Share::Whole, &[])?;
         Ok(Question { out_of_service, ..question })
     }
 
@@ -75,17 +76,21 @@ impl Question {
         }
         // Real members are not simulated as they are; they may become models.
         if spec.members.iter().all(|it| matches!(it.source, MemberSource::Model(_))) {
-            Question::about(args, &target.array, &chosen, jobs, Share::Whole)?;
+            let name = target::as_advised(target.array.clone(), spec).map_err(Failure::WrongUse)?;
+            Question::about(args, &name, &chosen, jobs, Share::Whole, &[])?;
         }
         Ok(())
     }
 
+    /// The question about an array that was checked. Jobs are simulated for at most the times
+    /// `longest`, if it is not empty.
     pub(super) fn about(
         args: &Args,
         array: &str,
         chosen: &ChosenSystem,
         jobs: &[String],
         share: Share,
+        longest: &[Nanos],
     ) -> Result<Question, Failure> {
         let options = QuestionOptions {
             policies: args.policy.clone(),
@@ -94,6 +99,7 @@ impl Question {
             seed: args.seed,
             duration: args.duration,
             jobs: jobs.to_vec(),
+            longest: longest.to_vec(),
         };
         let inputs = Inputs::load(array, &options.job_names()).map_err(Failure::WrongUse)?;
         target::check_choice(array, &inputs.array)?;
@@ -106,6 +112,33 @@ impl Question {
     /// Runs the question, and returns the answer and whether a job completed nothing; `None` if it
     /// was interrupted. Fails if results cannot be written or a cell fails.
     pub(super) fn answer(&self, args: &Args) -> Result<Option<(ArrayAnswer, bool)>, Failure> {
+        self.figures(args, None)
+    }
+
+    /// The answer `own` to this question with the figures of jobs that are simulated as long as
+    /// those of `other`, to compare the two; `None` if it was interrupted.
+    pub(super) fn as_long_as(
+        &self,
+        args: &Args,
+        other: &Question,
+        own: &ArrayAnswer,
+    ) -> Result<Option<ArrayAnswer>, Failure> {
+        let AdviceQuestion { chosen, options, durations, .. } = &self.asked;
+        let longest = &other.asked.durations;
+        if durations == longest {
+            return Ok(Some(own.clone()));
+        }
+        let share = Share::OneOf(1);
+        let again = Question::about(args, &self.array, chosen, &options.jobs, share, longest)?;
+        Ok(again.figures(args, Some(&own.advice))?.map(|(answer, _)| answer))
+    }
+
+    /// The answer with advice that was decided, if it was.
+    fn figures(
+        &self,
+        args: &Args,
+        decided: Option<&Advice>,
+    ) -> Result<Option<(ArrayAnswer, bool)>, Failure> {
         let (plan, inputs) = (&self.asked.plan, &self.asked.inputs);
         // A folder of its own for each question: other jobs or repeats are another plan.
         let keys: Vec<String> = plan.cells().iter().map(Cell::key).collect();
@@ -133,15 +166,13 @@ impl Question {
             run::Ending::Interrupted { .. } => return Ok(None),
         };
         let out = &self.out_of_service;
-        let (mut answer, is_dead) = self.asked.answer(part.seeds.len(), summaries, out);
+        let (mut answer, is_dead) = self.asked.answer(part.seeds.len(), summaries, out, decided);
         answer.results = folder.display().to_string();
         let stop = stop_at_ctrl_c("finishing the running cells").map_err(Failure::Fault)?;
         if let Some(options) = self.asked.maintenance(&answer, out, args.threads, stop) {
-            answer.maintenance = match Maintenance::measure(&inputs.array, &options) {
-                Ok(Some(maintenance)) => Some(maintenance),
-                Ok(None) => return Ok(None),
-                Err(error) => return Err(Failure::Fault(error)),
-            };
+            let measured = Maintenance::measure(&inputs.array, &options).map_err(Failure::Fault)?;
+            let Some(maintenance) = measured else { return Ok(None) };
+            answer.set_maintenance(Some(maintenance));
         }
         Ok(Some((answer, is_dead)))
     }

@@ -38,7 +38,7 @@ pub(super) struct AdviseTarget {
     pub(super) is_detected: bool,
     /// Background work of a detected array.
     pub(super) activity: Option<String>,
-    /// Members that the advice takes for in service, and that are not.
+    /// Members that were replaced, and that the advice takes for in service.
     pub(super) out_of_service: Vec<OutOfService>,
 }
 
@@ -80,18 +80,14 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<AdviseTarget, 
     }
     check_running(&detected.name, detected.condition_text().as_deref())?;
     let name = detected.name.clone();
-    let (detected, out_of_service) = detected.into_advised().ok_or_else(|| no_copy(&name))?;
+    if detected.clone().into_advised().is_none() {
+        return Err(no_copy(&name));
+    }
     let (condition, activity) = (detected.condition_text(), detected.condition.activity.clone());
     let path = save(&detected.name, &detected.array_file()).map_err(Failure::WrongUse)?;
     let array = path.display().to_string();
     screen::say_later(format_args!("the array is described in {array}"));
-    Ok(AdviseTarget {
-        condition,
-        is_detected: true,
-        activity,
-        out_of_service,
-        ..AdviseTarget::file(array)
-    })
+    Ok(AdviseTarget { condition, is_detected: true, activity, ..AdviseTarget::file(array) })
 }
 
 impl AdviseTarget {
@@ -275,7 +271,7 @@ fn save_as(name: &str, ending: &str, text: &str) -> Result<PathBuf> {
 /// The array that advice is for: as it is, or a changed copy of its file.
 pub(super) fn as_advised(array: String, spec: &ArraySpec) -> Result<String> {
     let Some(text) = advised_array::whole(&read(&array)?) else { return Ok(array) };
-    let path = save(&spec.name, &text)?.display().to_string();
+    let path = save(&format!("{}-whole", spec.name), &text)?.display().to_string();
     screen::say_later(format_args!("the array, whole again, is in {path}"));
     Ok(path)
 }

@@ -1,14 +1,17 @@
 //! `--what-if`: the same question about the array after a change of its disks, its layout or its
 //! read-ahead.
 
+mod change;
+
 use super::Args;
 use super::question::Question;
 use super::target::{self, AdviseTarget};
 use crate::ending::Failure;
 use crate::screen;
 use anyhow::{Context, Result, anyhow, bail};
-use mirrorball_core::geometry::{ArrayLayout, GeometryError, LayoutKind, Profile};
-use mirrorball_core::units::{KIB, format_bytes, parse_bytes};
+use change::NewDisk;
+use mirrorball_core::geometry::{ArrayLayout, GeometryError, Profile};
+use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_disk::array_file::{
     AddedMember, ArrayEdit, ArrayFile, ArraySpec, MemberSource, MemberSpec,
 };
@@ -17,94 +20,14 @@ use mirrorball_lab::evaluation::advice::answer::{ArrayAnswer, OutOfService, Rank
 use mirrorball_lab::evaluation::advice::question::Share;
 use mirrorball_lab::experiment::inputs::load_array;
 use mirrorball_lab::experiment::systems::{self, Commands, System};
-use std::fmt;
-use std::str::FromStr;
+
+pub(crate) use change::ArrayChange;
 
 /// Value of `--what-if` where none is given.
 pub(super) const EACH: &str = "each";
 
 /// Amounts of read-ahead to try: the default of block devices, that of btrfs, and between.
 const READ_AHEAD_KIB: [u64; 3] = [128, 1024, 4096];
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ArrayChange {
-    /// Another disk in the place of a member.
-    Replace { devid: u64, model: String },
-    /// One more disk of this model.
-    Add(String),
-    /// Another layout of the same disks, or another profile of btrfs.
-    Layout(String),
-    /// Another read-ahead, in KiB.
-    ReadAhead(u64),
-    /// Each sensible single change.
-    Each,
-}
-
-impl FromStr for ArrayChange {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<ArrayChange, String> {
-        let expected = "write replace=DEVID:MODEL, add=MODEL, layout=NAME or read-ahead=SIZE, for \
-                        example replace=1:ssd-sata-plp, or nothing behind --what-if as the last \
-                        option";
-        match text.split_once('=') {
-            Some(("add", model)) if !model.is_empty() => Ok(ArrayChange::Add(model.to_owned())),
-            Some(("layout", name)) if !name.is_empty() => Ok(ArrayChange::Layout(name.to_owned())),
-            Some(("read-ahead", size)) => match parse_bytes(size).map(|bytes| bytes / KIB) {
-                Ok(kib @ 4..=1_048_576) => Ok(ArrayChange::ReadAhead(kib)),
-                _ => Err(format!("`{size}` is no read-ahead: write 4KiB to 1GiB")),
-            },
-            None if text == EACH => Ok(ArrayChange::Each),
-            Some(("add", _)) => Err(format!("the model is missing; {expected}")),
-            Some(("replace", change)) => match change.split_once(':') {
-                Some((devid, model)) if !model.is_empty() => {
-                    let devid = devid.parse().map_err(|_| {
-                        format!("`{devid}` is not a devid, the number of a member; {expected}")
-                    })?;
-                    Ok(ArrayChange::Replace { devid, model: model.to_owned() })
-                }
-                _ => Err(format!("the model is missing; {expected}")),
-            },
-            _ => Err(expected.to_owned()),
-        }
-    }
-}
-
-impl ArrayChange {
-    fn written(&self) -> String {
-        match self {
-            ArrayChange::Replace { devid, model } => format!("replace={devid}:{model}"),
-            ArrayChange::Add(model) => format!("add={model}"),
-            ArrayChange::Layout(name) => format!("layout={name}"),
-            ArrayChange::ReadAhead(kib) => format!("read-ahead={kib}KiB"),
-            ArrayChange::Each => EACH.to_owned(),
-        }
-    }
-
-    /// The change, and the steps that it takes if md cannot make it to an array of this layout.
-    pub(super) fn described(&self, layout: ArrayLayout) -> String {
-        match (self, layout.kind()) {
-            (ArrayChange::Add(_), LayoutKind::MdRaid10Far) => {
-                format!("{self} (md cannot reshape a far layout: create the array again)")
-            }
-            _ => self.to_string(),
-        }
-    }
-}
-
-impl fmt::Display for ArrayChange {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ArrayChange::Replace { devid, model } => {
-                write!(formatter, "devid {devid} is replaced by {model}")
-            }
-            ArrayChange::Add(model) => write!(formatter, "{model} is added"),
-            ArrayChange::Layout(name) => write!(formatter, "the disks are laid out as {name}"),
-            ArrayChange::ReadAhead(kib) => write!(formatter, "the read-ahead is {kib} KiB"),
-            ArrayChange::Each => write!(formatter, "each single change"),
-        }
-    }
-}
 
 /// The target with a disk in the place of each missing member that a change replaces, if no read
 /// has a choice of members without it; and the changes that are left.
@@ -134,8 +57,8 @@ pub(super) fn with_missing_replaced(
     let file = target::read(&target.array).map_err(Failure::WrongUse)?;
     let mut edit = ArrayEdit::new(&file);
     for change in &made {
-        if let ArrayChange::Replace { devid, model } = change {
-            let replaced = edit.replace(*devid, model).context("--what-if");
+        if let ArrayChange::Replace { devid, disk } = change {
+            let replaced = replace(&mut edit, &spec, *devid, disk).context("--what-if");
             replaced.map_err(Failure::WrongUse)?;
             let failed = OutOfService { devid: *devid, is_failed: true, recovered_bytes: 0 };
             target.out_of_service.push(failed);
@@ -165,9 +88,7 @@ pub(super) fn changed(
         let error = "--what-if without a change tries each by itself\n  help: leave out the others";
         return Err(Failure::WrongUse(anyhow!(error)));
     }
-    let text = edited(changes, question, Sizes::OfModels)
-        .context("--what-if")
-        .map_err(Failure::WrongUse)?;
+    let text = edited(changes, question).context("--what-if").map_err(Failure::WrongUse)?;
     if changes == [ArrayChange::Each] {
         return Ok(None);
     }
@@ -180,6 +101,7 @@ pub(super) fn changed(
         &question.asked.chosen,
         &question.asked.options.jobs,
         Share::Whole,
+        &question.asked.durations,
     )?;
     let is_replaced = |devid: u64| {
         changes.iter().any(|change| match change {
@@ -218,11 +140,10 @@ pub(super) fn each(
 ) -> Result<Option<Vec<RankedChange>>, Failure> {
     let changes = single_changes(question);
     let mut ranked = Vec::new();
+    let mut befores: Vec<(Vec<Nanos>, ArrayAnswer)> = Vec::new();
     for change in &changes {
-        // A layout may take another number of members, and a model another size.
-        let Ok(text) = edited(std::slice::from_ref(change), question, Sizes::OfOld) else {
-            continue;
-        };
+        // A layout may take another number of members.
+        let Ok(text) = edited(std::slice::from_ref(change), question) else { continue };
         let name = format!("{}-what-if", question.asked.inputs.array.name);
         let path = target::save(&name, &text).map_err(Failure::WrongUse)?.display().to_string();
         let share = Share::OneOf(changes.len());
@@ -232,9 +153,18 @@ pub(super) fn each(
             &question.asked.chosen,
             &question.asked.options.jobs,
             share,
+            &question.asked.durations,
         );
         let Ok(changed) = about else { continue };
         let Some((after, _)) = changed.answer(args)? else { return Ok(None) };
+        let durations = &changed.asked.durations;
+        if befores.iter().all(|(known, _)| known != durations) {
+            let before = question.as_long_as(args, &changed, before)?;
+            let Some(before) = before else { return Ok(None) };
+            befores.push((durations.clone(), before));
+        }
+        let before = befores.iter().find(|(known, _)| known == durations);
+        let (_, before) = before.expect("it was added");
         ranked.push(RankedChange::new(change.written(), before, after));
     }
     RankedChange::rank(&mut ranked);
@@ -266,10 +196,10 @@ fn single_changes(question: &Question) -> Vec<ArrayChange> {
             false => &["nvme-gen4"],
         };
         let replace =
-            |model: &&str| ArrayChange::Replace { devid: member.devid, model: (*model).to_owned() };
+            |model: &&str| ArrayChange::Replace { devid: member.devid, disk: NewDisk::new(model) };
         changes.extend(better.iter().map(replace));
     }
-    changes.extend(best.map(|profile| ArrayChange::Add(profile.name.clone())));
+    changes.extend(best.map(|profile| ArrayChange::Add(NewDisk::new(&profile.name))));
     let system = question.asked.chosen.system;
     changes.extend(layouts(system, array).map(ArrayChange::Layout));
     let others = READ_AHEAD_KIB.iter().filter(|kib| **kib != array.host.read_ahead_kb);
@@ -361,19 +291,22 @@ fn note_if_smaller(changes: &[ArrayChange], before: &Question, after: &Question)
     ));
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sizes {
-    OfModels,
-    /// Those of the disks in whose place they are; of one more disk, the least.
-    OfOld,
-}
-
 fn size(member: &MemberSpec) -> Option<u64> {
     match (&member.source, member.partition) {
         (MemberSource::Model(_), Some(part)) => Some(part.length_bytes),
         (MemberSource::Model(profile), None) => Some(profile.capacity_bytes),
         _ => None,
     }
+}
+
+/// Puts a disk in the place of a member. Fails if there is no such member or model.
+fn replace(edit: &mut ArrayEdit, array: &ArraySpec, devid: u64, disk: &NewDisk) -> Result<()> {
+    edit.replace(devid, &disk.model)?;
+    let old = array.members.iter().find(|member| member.devid == devid);
+    if let Some(bytes) = disk.bytes.or(old.and_then(size)) {
+        edit.resize(devid, bytes);
+    }
+    Ok(())
 }
 
 /// Fails if the disks that are added make no whole mirrors, where each takes so many.
@@ -391,7 +324,7 @@ fn check_groups(changes: &[ArrayChange], array: &ArraySpec) -> Result<()> {
     Ok(())
 }
 
-fn edited(changes: &[ArrayChange], question: &Question, sizes: Sizes) -> Result<String> {
+fn edited(changes: &[ArrayChange], question: &Question) -> Result<String> {
     let system = question.asked.chosen.system;
     if system.is_multipath {
         bail!(
@@ -412,25 +345,21 @@ fn edited(changes: &[ArrayChange], question: &Question, sizes: Sizes) -> Result<
     let mut replaced = Vec::new();
     for change in changes {
         match change {
-            ArrayChange::Replace { devid, model } => {
+            ArrayChange::Replace { devid, disk } => {
                 if replaced.contains(devid) {
                     bail!("devid {devid} is replaced twice\n  help: give one of the two");
                 }
                 replaced.push(*devid);
-                edit.replace(*devid, model)?;
-                let old = array.members.iter().find(|it| it.devid == *devid).and_then(size);
-                if let (Sizes::OfOld, Some(bytes)) = (sizes, old) {
-                    edit.resize(*devid, bytes);
-                }
+                replace(&mut edit, array, *devid, disk)?;
                 // A new disk has no flag.
                 let flag = format!("write-mostly:{devid}");
                 let parts: Vec<&str> = in_force.split('+').filter(|part| *part != flag).collect();
                 in_force = parts.join("+");
             }
-            ArrayChange::Add(model) => {
-                let devid = edit.add(model, brings)?;
+            ArrayChange::Add(disk) => {
+                let devid = edit.add(&disk.model, brings)?;
                 let least = array.members.iter().filter_map(size).min();
-                if let (Sizes::OfOld, Some(bytes)) = (sizes, least) {
+                if let Some(bytes) = disk.bytes.or(least) {
                     edit.resize(devid, bytes);
                 }
             }
@@ -456,29 +385,4 @@ fn edited(changes: &[ArrayChange], question: &Question, sizes: Sizes) -> Result<
     let text = edit.text();
     ArrayFile::parse(&text, "the changed array").map_err(|error| anyhow!("{error}"))?;
     Ok(text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::ArrayChange;
-
-    #[test]
-    fn changes_are_read_and_mistakes_named() {
-        let replace = ArrayChange::Replace { devid: 7, model: "nvme-gen3".to_owned() };
-        assert_eq!("replace=7:nvme-gen3".parse(), Ok(replace));
-        assert_eq!("add=a/b.toml".parse(), Ok(ArrayChange::Add("a/b.toml".to_owned())));
-        assert_eq!("read-ahead=2MiB".parse(), Ok(ArrayChange::ReadAhead(2048)));
-        for (text, message) in [
-            ("", "write replace=DEVID:MODEL"),
-            ("remove=1", "write replace=DEVID:MODEL"),
-            ("add=", "the model is missing"),
-            ("read-ahead=1", "`1` is no read-ahead"),
-            ("replace=1", "the model is missing"),
-            ("replace=1:", "the model is missing"),
-            ("replace=sda:nvme-gen3", "`sda` is not a devid"),
-        ] {
-            let error = text.parse::<ArrayChange>().unwrap_err();
-            assert!(error.contains(message), "{text}: {error}");
-        }
-    }
 }

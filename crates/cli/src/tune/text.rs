@@ -3,11 +3,14 @@
 use crate::terminal::printable;
 use mirrorball_core::units::counted;
 use mirrorball_host::tune::{PlannedChange, SettingState, TunePlan, TunedArray};
+use mirrorball_lab::evaluation::advice::figure_text::factor_text;
 
 /// The words of `advise` about a setting.
 pub(super) struct Prediction {
     /// How much faster it is than what is in force; none if it is that.
     pub(super) factor: Option<f64>,
+    /// True if the factor is rounded.
+    pub(super) is_rough: bool,
     /// Condition of the factor.
     pub(super) only_if: Option<&'static str>,
     pub(super) jobs: usize,
@@ -65,7 +68,10 @@ pub(super) fn plan(
 fn brings(prediction: &Prediction) -> String {
     let jobs = counted(prediction.jobs, "job", "jobs");
     let mut text = match prediction.factor {
-        Some(factor) => format!("  brings  {factor:.2} times the speed, over {jobs}, simulated"),
+        Some(factor) => {
+            let factor = factor_text(factor, prediction.is_rough);
+            format!("  brings  {factor} times the speed, over {jobs}, simulated")
+        }
         None => return String::new(),
     };
     text += &prediction.only_if.map(|it| format!("; {it}")).unwrap_or_default();

@@ -11,7 +11,7 @@ pub mod answer;
 pub mod chosen_system;
 mod confidence;
 pub mod effort;
-mod figure_text;
+pub mod figure_text;
 pub mod maintenance;
 pub mod new_layouts;
 pub mod page;
@@ -101,6 +101,9 @@ pub struct AdvisedPolicy {
     pub jobs: usize,
     /// The jobs under which it is slower by more than 5 %.
     pub slower: Vec<SlowerJob>,
+    /// Work that takes several times as long as with what is in force, in words; none without
+    /// times of maintenance.
+    pub slow_work: Option<String>,
     /// What it takes, in words; none if nothing.
     pub takes: Option<String>,
     /// True if `mirrorball serve` alone has it: the factors include the cost of its export.
@@ -109,7 +112,7 @@ pub struct AdvisedPolicy {
     /// as a fraction.
     pub spread: Option<f64>,
     /// True if the factor is rounded: the spread is wide, or jobs were simulated for a shorter time
-    /// than by default, so that the start of a load has more weight.
+    /// than by default.
     pub is_rough: bool,
     /// How to put it into force.
     pub commands: Commands,
@@ -200,9 +203,7 @@ impl Advice {
             remark: system.remark.clone(),
         }
     }
-}
 
-impl Advice {
     /// The policies that it names, none twice; what is in force first.
     pub fn policies(&self) -> Vec<String> {
         let mut specs = vec![self.now.clone()];
@@ -406,6 +407,7 @@ impl Chooser<'_> {
             },
             jobs: study.jobs.len(),
             slower: slower(study, (&spec, served), in_force.spec),
+            slow_work: None,
             served,
             is_rough: spread.is_some_and(|spread| spread > UNCERTAIN),
             spread,

@@ -13,6 +13,7 @@ use anyhow::{Error, Result, bail};
 use find::InputKind;
 use mirrorball_core::diagnostic::{Diagnostic, Escaped};
 use mirrorball_core::policies::Registry;
+use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec, MemberSource};
 use mirrorball_sim::engine;
 use mirrorball_sim::job::{JobContext, JobFile, Note};
@@ -164,6 +165,18 @@ impl Inputs {
         let fingerprint = fingerprint(&file.spec);
         let array_source = InputText { name, text: file.text, fingerprint };
         Inputs { array: file.spec, array_source, ..self }
+    }
+
+    /// Lets no job count before its warm-up, nor what is in flight at its end.
+    #[must_use]
+    pub fn in_steady_state(self, warm_ups: &[Nanos]) -> Inputs {
+        let jobs = self.jobs.into_iter().zip(warm_ups);
+        let jobs: Vec<JobFile> = jobs.map(|(job, &time)| job.in_steady_state(time)).collect();
+        let sources = self.job_sources.into_iter().zip(&jobs);
+        let sources =
+            sources.map(|(it, job)| InputText { fingerprint: job_fingerprint(job), ..it });
+        let job_sources = sources.collect();
+        Inputs { jobs, job_sources, ..self }
     }
 
     fn note(&mut self, notes: &[Note]) {

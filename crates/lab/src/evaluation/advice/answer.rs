@@ -239,6 +239,17 @@ impl ArrayAnswer {
         }
     }
 
+    /// Adds times of maintenance, and names the work that takes several times as long under a
+    /// policy that would be better for the jobs.
+    pub fn set_maintenance(&mut self, maintenance: Option<Maintenance>) {
+        let Advice { offered, conditional, known, .. } = &mut self.advice;
+        for candidate in [offered, conditional, known].into_iter().flatten() {
+            let times = maintenance.as_ref();
+            candidate.slow_work = times.and_then(|it| it.slow_work(&candidate.spec));
+        }
+        self.maintenance = maintenance;
+    }
+
     /// The best setting that the system has in every installation, else what is in force.
     pub fn best_setting(&self) -> &str {
         let offered = self.advice.offered.as_ref();

@@ -26,6 +26,15 @@ const PILOT_IOS: u64 = 2000;
 const SHORTEST: Nanos = Nanos(200_000_000);
 pub(super) const LONGEST: Nanos = Nanos(3_000_000_000);
 
+/// The warm-up before a job of an advice counts, as a part of its simulated time: caches fill, and
+/// policies learn the disks.
+const WARM_UP_PART: u64 = 4;
+
+/// The warm-up of a job that is simulated for a time.
+pub(super) fn warm_up(time: Nanos) -> Nanos {
+    Nanos(time.0 / WARM_UP_PART)
+}
+
 /// Seeds from `first` on, so that the numbers of processes leave every remainder of a division by
 /// `copies` equally often, as far as `count` allows. A policy that reads the mirror with the number
 /// of a process modulo the copies, as btrfs does, would be judged by chance otherwise.
@@ -94,10 +103,9 @@ impl Pilot {
         self.time_for(ios_in(budget), self.ios.iter().sum(), runs)
     }
 
-    /// The simulated time of each job of an advice, so that a round of `runs` runs of all takes the
-    /// budget: the start of a deep queue favours what reads more than one mirror, so time comes
-    /// before repeats. No job takes longer than says something new; what those with few I/Os leave
-    /// of their shares goes to the others.
+    /// The simulated time of each job of an advice after its warm-up, so that a round of `runs`
+    /// runs of all takes the budget. No job takes longer than says something new; what those with
+    /// few I/Os leave of their shares goes to the others.
     pub fn durations(&self, runs: u64, budget: Nanos) -> Vec<Nanos> {
         let mut left = ios_in(budget) / u128::from(runs);
         let mut times = vec![LONGEST; self.ios.len()];
@@ -105,6 +113,7 @@ impl Pilot {
         order.sort_by_key(|&job| self.ios[job]);
         for (place, &job) in order.iter().enumerate() {
             let share = left / (times.len() - place) as u128;
+            let share = share * u128::from(WARM_UP_PART) / u128::from(WARM_UP_PART + 1);
             times[job] = self.time_for(share, self.ios[job], 1).min(LONGEST);
             left = left.saturating_sub(self.cost(self.ios[job], times[job]).into());
         }
@@ -123,8 +132,9 @@ impl Pilot {
         self.ios.iter().zip(durations).map(|(&ios, &time)| self.cost(ios, time)).collect()
     }
 
-    /// Number of I/Os in a time of a job that makes `ios` in the pilot's.
+    /// Number of I/Os in a time of a job that makes `ios` in the pilot's, and in its warm-up.
     fn cost(&self, ios: u64, time: Nanos) -> u64 {
+        let time = time + warm_up(time);
         (u128::from(ios) * u128::from(time.0) / u128::from(self.time.0)).max(1) as u64
     }
 

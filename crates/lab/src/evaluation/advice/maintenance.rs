@@ -12,6 +12,7 @@ mod scrubbed_part;
 
 pub use limits::{LimitedTime, LimitedTimes};
 
+use super::figure_text::hours_text;
 use crate::experiment::inputs::load_job;
 use crate::experiment::run::RunOptions;
 use crate::experiment::systems::{LimitedWork, System, WorkLimit};
@@ -188,6 +189,26 @@ impl Maintenance {
         let policies = options.policies.clone();
         let window_ns = LOADS[0].window.0;
         Ok(Some(Maintenance { window_ns, policies, work, limited, flushes }))
+    }
+}
+
+impl Maintenance {
+    /// The work that takes longest under a policy, next to the first policy, in words; none if
+    /// none takes several times as long.
+    pub(super) fn slow_work(&self, policy: &str) -> Option<String> {
+        /// Other load explains less.
+        const SEVERAL: f64 = 3.0;
+        let place = self.policies.iter().position(|known| known == policy)?;
+        let compared = self.work.iter().filter_map(|work| {
+            let usual = work.times.first()?.hours?;
+            let hours = work.times[place].hours;
+            Some((work, usual, hours, hours.map_or(f64::INFINITY, |hours| hours / usual)))
+        });
+        let slowest = compared.max_by(|left, right| left.3.total_cmp(&right.3));
+        let (work, usual, hours, _) = slowest.filter(|(.., factor)| *factor > SEVERAL)?;
+        let WorkTimes { work, load, .. } = work;
+        let hours = hours.map_or("never ends".to_owned(), |it| format!("takes {}", hours_text(it)));
+        Some(format!("{work} with {load} {hours}, in place of {}", hours_text(usual)))
     }
 }
 

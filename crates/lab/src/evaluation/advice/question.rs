@@ -3,6 +3,7 @@
 //!
 //! A question runs nothing itself: a caller runs the cells of its plan, where and when it likes.
 
+use super::Advice;
 use super::answer::{ArrayAnswer, OutOfService};
 use super::chosen_system::{ChosenSystem, Offered};
 use super::effort::{self, Pilot};
@@ -57,6 +58,9 @@ pub struct QuestionOptions {
     pub duration: Option<Nanos>,
     /// The jobs that the person named; none for [`STANDARD_MIX`].
     pub jobs: Vec<String>,
+    /// Simulated times that the jobs do not exceed, so that another array can be compared; empty
+    /// for none.
+    pub longest: Vec<Nanos>,
 }
 
 impl Default for QuestionOptions {
@@ -68,6 +72,7 @@ impl Default for QuestionOptions {
             seed: SEED,
             duration: None,
             jobs: Vec::new(),
+            longest: Vec::new(),
         }
     }
 }
@@ -93,11 +98,11 @@ pub enum Share {
 
 /// How much is simulated for a question.
 struct Effort {
-    /// Simulated time of each job.
+    /// Simulated time of each job after its warm-up.
     durations: Vec<Nanos>,
     /// Most rounds of repeats.
     rounds: u32,
-    /// What a cell of each job costs; none if that is not known.
+    /// What a cell of each job costs.
     costs: Vec<u64>,
     /// True if jobs are simulated for a shorter time than by default.
     is_short: bool,
@@ -114,8 +119,10 @@ pub struct AdviceQuestion {
     pub plan: Plan,
     /// Number of repeats of the first round, and of each one after it.
     pub round: usize,
-    /// What a cell of each job costs next to those of the others, if that is known.
+    /// What a cell of each job costs next to those of the others.
     pub costs: Vec<u64>,
+    /// Simulated time of each job after its warm-up.
+    pub durations: Vec<Nanos>,
     /// True if jobs are simulated for a shorter time than by default.
     pub is_short: bool,
     /// What the person chose.
@@ -145,8 +152,12 @@ impl AdviceQuestion {
             .with(policies, &Registry::default())
             .map_err(|error| anyhow!("--policy: {error}"))?;
         let (round, seed) = (options.repeats.unwrap_or(REPEATS), options.seed);
-        let runs = parts * u64::from(round) * specs.len() as u64;
-        let effort = Effort::new(&inputs, &offered.now, runs, &options)?;
+        let specs_count = specs.len() as u64;
+        let runs = parts * u64::from(round) * specs_count;
+        let usual_runs = u64::from(REPEATS) * specs_count;
+        let effort = Effort::new(&inputs, &offered.now, [runs, usual_runs], &options)?;
+        let warm_ups: Vec<Nanos> = effort.durations.iter().map(|&it| effort::warm_up(it)).collect();
+        let inputs = inputs.in_steady_state(&warm_ups);
         let rounds = if share == Share::Whole { effort.rounds } else { 1 };
         let copies = inputs.array.chunk_map()?.copies();
         let seeds = effort::seeds_in_rounds(seed, round, rounds, copies);
@@ -174,8 +185,19 @@ impl AdviceQuestion {
             let names = plan.jobs.iter().map(|job| job.name.clone());
             plan.job_durations_ns = names.zip(effort.durations.iter().map(|it| it.0)).collect();
         }
-        let (round, Effort { costs, is_short, .. }) = (round as usize, effort);
-        Ok(AdviceQuestion { inputs, chosen, plan, round, costs, is_short, options, share, offered })
+        let (round, Effort { costs, durations, is_short, .. }) = (round as usize, effort);
+        Ok(AdviceQuestion {
+            inputs,
+            chosen,
+            plan,
+            round,
+            costs,
+            durations,
+            is_short,
+            options,
+            share,
+            offered,
+        })
     }
 
     /// Canonical string of the policy in force.
@@ -189,18 +211,21 @@ impl AdviceQuestion {
     }
 
     /// The answer from the cells of the first repeats of the plan, in its order, and whether a job
-    /// completed nothing. The members `out` of the array are not in service on the machine. Panics
-    /// if `summaries` are not of those cells.
+    /// completed nothing. The members `out` of the array are not in service on the machine. With
+    /// advice that was `decided`, the cells are figures for it. Panics if `summaries` are not of
+    /// those cells.
     pub fn answer(
         &self,
         repeats: usize,
         summaries: Vec<CellSummary>,
         out: &[OutOfService],
+        decided: Option<&Advice>,
     ) -> (ArrayAnswer, bool) {
         let study = self.study(&self.plan.seeds[..repeats], summaries);
         let failed: Vec<u64> = out.iter().filter(|it| it.is_failed).map(|it| it.devid).collect();
         let array = &self.inputs.array;
-        let mut advice = self.offered.advice(&study, array, &failed);
+        let new = || self.offered.advice(&study, array, &failed);
+        let mut advice = decided.cloned().unwrap_or_else(new);
         for candidate in [&mut advice.offered, &mut advice.conditional, &mut advice.known] {
             candidate.iter_mut().for_each(|it| it.is_rough |= self.is_short);
         }
@@ -261,17 +286,23 @@ impl AdviceQuestion {
 }
 
 impl Effort {
-    /// That for rounds of `runs` runs of each job, as the person chose. `now` is in force. Fails if
-    /// the array cannot be simulated.
-    fn new(inputs: &Inputs, now: &str, runs: u64, options: &QuestionOptions) -> Result<Effort> {
-        let given = options.duration.map(|duration| vec![duration; inputs.jobs.len()]);
-        if let (Some(durations), Some(_)) = (&given, options.repeats) {
-            let durations = durations.clone();
-            return Ok(Effort { durations, rounds: 1, costs: Vec::new(), is_short: false });
-        }
+    /// That for rounds of `runs` runs of each job, as the person chose; by default there are
+    /// `usual_runs`. `now` is in force. Fails if the array cannot be simulated.
+    fn new(
+        inputs: &Inputs,
+        now: &str,
+        [runs, usual_runs]: [u64; 2],
+        options: &QuestionOptions,
+    ) -> Result<Effort> {
         let pilot = Pilot::run(inputs, now)?;
-        let durations = given.unwrap_or_else(|| pilot.durations(runs, options.budget));
-        let usual = pilot.durations(runs, effort::BUDGET);
+        let usual = pilot.durations(usual_runs, effort::BUDGET);
+        let mut durations = match options.duration {
+            Some(duration) => vec![duration; inputs.jobs.len()],
+            None => pilot.durations(runs, options.budget),
+        };
+        for (duration, &longest) in durations.iter_mut().zip(&options.longest) {
+            *duration = longest.min(*duration);
+        }
         Ok(Effort {
             rounds: match options.repeats {
                 Some(_) => 1,

@@ -1,6 +1,6 @@
 //! Advice on made-up studies whose answers are known.
 
-use super::answer::{Answer, ArrayAnswer};
+use super::answer::{Answer, ArrayAnswer, WhatIf};
 use super::*;
 use crate::experiment::systems::find;
 use crate::fixtures::{Achieved, plan, study};
@@ -199,6 +199,32 @@ fn a_factor_of_spread_figures_is_rounded() {
         whole.offered = Some(advised.clone());
         assert!(text::render(&whole, 80).contains(&format!(": {words} as fast")), "{words}");
     }
+}
+
+#[test]
+fn a_rough_factor_has_two_digits() {
+    let words = [1.0, 1.32, 9.94, 47.3, 112.0].map(|it| figure_text::factor_text(it, true));
+    assert_eq!(words, ["about 1.0", "about 1.3", "about 9.9", "about 47", "about 110"]);
+    assert_eq!(figure_text::factor_text(112.0, false), "112.00");
+}
+
+#[test]
+fn a_change_of_hardware_of_spread_figures_is_rounded_and_comes_behind_the_state() {
+    let answer = |gain: f64, spread: f64| {
+        let (system, array) = (find("md").unwrap(), array("md", "raid1"));
+        let study = study(&plan(&["j"], &["md/raid1"], 3), |_| Achieved::reads(1000));
+        let advice = Advice::new(&study, system, &[], "md/raid1", &array, &[]);
+        let mut array = ArrayAnswer::new(&array, &study, advice);
+        array.first = vec!["degraded: replace devid 1 first".to_owned()];
+        let after = array.clone();
+        let what_if = WhatIf::new(vec!["a disk is added".to_owned()], &array, after);
+        let what_if = Some(WhatIf { gain: Some(gain), spread: Some(spread), ..what_if });
+        text::answer(&Answer { array, what_if, changes: Vec::new() }, Style::FILE)
+    };
+    let text = answer(112.3, 0.33);
+    assert!(text.starts_with("State         degraded: replace devid 1 first\nWhat if "), "{text}");
+    assert!(text.contains("a disk is added: about 110 times as fast (±33 %)"), "{text}");
+    assert!(answer(2.345, 0.1).contains(": 2.35 times as fast (±10 %)"));
 }
 
 /// `kakra/queue` is a patch to btrfs; `research/sed` and the like are a new volume.

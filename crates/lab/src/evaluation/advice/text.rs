@@ -3,9 +3,9 @@
 mod changes;
 
 use super::answer::{Answer, AnsweredMember, ArrayAnswer};
-use super::figure_text::{hours_text, number};
+use super::figure_text::{hours_text, number, speed_text};
 use super::maintenance::{LimitedTimes, Maintenance, WorkTime};
-use super::{Advice, AdvisedPolicy, UNCERTAIN, WORTHWHILE_UNCERTAIN};
+use super::{Advice, AdvisedPolicy, UNCERTAIN};
 use crate::experiment::systems::Commands;
 use crate::report::{Column, Emphasis, Grid, GridRow, Style, draw, whole_words, wrapped};
 use changes::{best_change, changed_array, gain, ranked};
@@ -21,14 +21,14 @@ const NARROW: usize = 60;
 /// What follows a policy that is not known to be in force.
 const ASSUMED: &str = ", the default: what is in force is not known";
 
-/// The whole answer, the decision first: what a change of hardware brings, if that was asked for,
-/// and what to do on the array; then what both rest on.
+/// The whole answer, the decision first: what comes before any setting, what a change of hardware
+/// brings, if that was asked for, and what to do on the array; then what these rest on.
 pub fn answer(answer: &Answer, style: Style) -> String {
     let (array, width) = (&answer.array, style.width_columns);
     let gain = answer.what_if.as_ref().map(|it| gain(it, width) + "\n");
-    let decision = ranked(&answer.changes, style)
+    let decision = states(array, width)
+        + &ranked(&answer.changes, style)
         + &gain.unwrap_or_default()
-        + &states(array, width)
         + &heading(array, width)
         + &render(&array.advice, width);
     let mut text = format!("{decision}\nMembers\n{}", members(array, &array.members, width));
@@ -49,7 +49,7 @@ pub fn answer(answer: &Answer, style: Style) -> String {
 pub(super) fn decision(answer: &Answer, width: usize) -> String {
     let best = answer.changes.first().map_or_else(String::new, |it| best_change(it, width));
     let gain = answer.what_if.as_ref().map_or_else(String::new, |it| gain(it, width));
-    best + &gain + &states(&answer.array, width) + &render(&answer.array.advice, width)
+    states(&answer.array, width) + &best + &gain + &render(&answer.array.advice, width)
 }
 
 /// What comes before any setting.
@@ -158,7 +158,7 @@ fn choices(advice: &Advice, width: usize) -> String {
 }
 
 fn candidate(name: &str, candidate: &AdvisedPolicy, width: usize) -> String {
-    let factor = factor_text(candidate);
+    let factor = candidate_speed(candidate);
     let takes =
         candidate.takes.as_ref().map_or_else(String::new, |takes| format!("; needs {takes}"));
     let mut text = entry(name, &format!("{}: {factor}{takes}", candidate.spec), width);
@@ -222,7 +222,7 @@ fn continued(command: &str, width: usize) -> Vec<String> {
 }
 
 /// How much faster a policy is, over how many jobs, and under which it is slower.
-fn factor_text(candidate: &AdvisedPolicy) -> String {
+fn candidate_speed(candidate: &AdvisedPolicy) -> String {
     let Some(factor) = candidate.factor else {
         return "what you have completed nothing".to_owned();
     };
@@ -230,16 +230,12 @@ fn factor_text(candidate: &AdvisedPolicy) -> String {
         0 | 1 => String::new(),
         jobs => format!(" (geometric mean over {jobs} jobs)"),
     };
-    let speed = match (candidate.is_rough, factor) {
-        (false, factor) => format!("{factor:.2} times as fast"),
-        (true, factor) if factor < WORTHWHILE_UNCERTAIN => "about as fast".to_owned(),
-        (true, factor) if factor < 10.0 => format!("about {factor:.1} times as fast"),
-        (true, factor) => format!("about {factor:.0} times as fast"),
-    };
+    let speed = speed_text(factor, candidate.is_rough);
     let only_if = candidate.only_if.filter(|_| factor != 1.0);
     let only_if = only_if.map_or_else(String::new, |only_if| format!(", {only_if}"));
     let slower = candidate.slower.iter().map(|it| (it.job.as_str(), it.factor));
-    format!("{speed}{over}{only_if}{}", slower_jobs(", but", slower))
+    let work = candidate.slow_work.as_ref().map_or_else(String::new, |it| format!("; but {it}"));
+    format!("{speed}{over}{only_if}{}{work}", slower_jobs(", but", slower))
 }
 
 /// The jobs that are slower, if there are some, behind `before`.

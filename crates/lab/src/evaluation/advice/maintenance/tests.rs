@@ -203,3 +203,25 @@ fn a_load_makes_work_take_longer_and_a_missing_member_is_the_one_rebuilt() {
     assert_eq!(maintenance.work[3].work, "rebuild of devid 2");
     assert_eq!(maintenance.work[3].times.len(), 2);
 }
+
+#[test]
+fn work_that_takes_several_times_as_long_is_named_with_its_load() {
+    let time = |hours: Option<f64>| WorkTime { bytes_per_s: 0.0, hours };
+    let work = |load, usual: f64, other| {
+        let times = vec![time(Some(usual)), time(other)];
+        WorkTimes { work: "rebuild of devid 2".to_owned(), load, bytes: 1, times }
+    };
+    let slow = |work: Vec<WorkTimes>| {
+        let policies = ["btrfs/pid", "btrfs/round-robin:4M"].map(str::to_owned).to_vec();
+        let (limited, flushes) = (None, Vec::new());
+        Maintenance { window_ns: 1, policies, work, limited, flushes }
+            .slow_work("btrfs/round-robin:4M")
+    };
+    let idle = || work("idle", 2.0, Some(2.5));
+    assert_eq!(slow(vec![idle()]), None);
+    let slower = slow(vec![idle(), work("32 random reads", 12.0, Some(866.0))]);
+    let words = "rebuild of devid 2 with 32 random reads takes 866 h, in place of 12 h";
+    assert_eq!(slower.as_deref(), Some(words));
+    let never = slow(vec![idle(), work("1 random reader", 3.0, None)]).unwrap();
+    assert!(never.ends_with("with 1 random reader never ends, in place of 3.0 h"), "{never}");
+}

@@ -1,9 +1,9 @@
 //! Changes of hardware as text: which brings most, what one brings, and the array after it.
 
 use super::{choices, entry, knob_lines, members, slower_jobs, table};
-use crate::evaluation::advice::WORTHWHILE;
 use crate::evaluation::advice::answer::{ArrayAnswer, RankedChange, WhatIf};
-use crate::evaluation::advice::figure_text::number;
+use crate::evaluation::advice::figure_text::{number, speed_text};
+use crate::evaluation::advice::{UNCERTAIN, worthwhile};
 use crate::report::{Column, Grid, Style, draw, left_out, wrapped};
 
 /// Below this factor a job is called slower after a change.
@@ -34,12 +34,18 @@ pub(super) fn ranked(changes: &[RankedChange], style: Style) -> String {
 
 pub(super) fn best_change(best: &RankedChange, width: usize) -> String {
     let text = match best.gain {
-        Some(gain) if gain > WORTHWHILE => {
-            format!("--what-if {} brings most: {gain:.2} times as fast", best.change)
+        Some(gain) if gain > worthwhile(best.spread) => {
+            let speed = speed_text(gain, is_rough(best.spread));
+            format!("--what-if {} brings most: {speed}", best.change)
         }
         _ => "no single change brings anything".to_owned(),
     };
     entry("What if", &text, width)
+}
+
+/// True if a gain with this interval is rounded.
+fn is_rough(spread: Option<f64>) -> bool {
+    spread.is_some_and(|spread| spread > UNCERTAIN)
 }
 
 /// What a change of hardware brings, and under which jobs it is a loss.
@@ -57,7 +63,8 @@ pub(super) fn gain(what_if: &WhatIf, width: usize) -> String {
     };
     let gains = what_if.jobs.iter().filter_map(|job| Some((job.job.as_str(), job.gain?)));
     let slower = slower_jobs(";", gains.filter(|(_, gain)| *gain < SLOWER));
-    entry("What if", &format!("{changes}: {gain:.2} times as fast ({over}){slower}"), width)
+    let speed = speed_text(gain, is_rough(what_if.spread));
+    entry("What if", &format!("{changes}: {speed} ({over}){slower}"), width)
 }
 
 /// The array after a change, side by side with the array as it is.
