@@ -88,7 +88,7 @@ fn a_replay_is_compared_checked_and_run_again_when_its_trace_changes() {
 
     fs::write(folder.path("web.csv"), trace() + "v,R,0,4096\n").unwrap();
     let compare = ["compare", "two-ssd-raid1", "replay.fio"];
-    folder.refuses(&compare, &["replay.fio:1: read_iolog: web.csv:501: the line has 4 of 5"]);
+    folder.refuses(&compare, &["replay.fio:2: read_iolog: web.csv:501: the line has 4 of 5"]);
 }
 
 /// The counts of fio equal those read from its log.

@@ -2,8 +2,8 @@
 
 use mirrorball_core::units::{Nanos, format_bytes as size};
 use mirrorball_sim::job::{
-    Access, Arrivals, Background, Direction, JobFile, JobTarget, Mix, Note, Region, Section,
-    SizeOrPercent, SizeShare,
+    Access, AddressModifier, Arrivals, Background, Direction, Distribution, FileOrder, JobFile,
+    JobTarget, Mix, Note, Region, Section, SizeOrPercent, SizeShare,
 };
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -13,9 +13,15 @@ use std::collections::BTreeSet;
 pub(crate) fn summary(file: &JobFile, noted: &mut BTreeSet<(String, String)>) -> String {
     let (jobs, background) = (file.sections.len(), file.background.len());
     let mut text = format!("sections: {jobs}, background loads: {background}\n");
+    let mut group = file.sections.first().map_or(0, |job| job.group);
     for job in &file.sections {
+        if std::mem::replace(&mut group, job.group) != job.group {
+            text += "  then, when those above have ended:\n";
+        }
         text += &format!("  [{}] {}\n", job.name, job_line(job));
-        text += &laid_out(job).map_or(String::new(), |places| format!("    {places}\n"));
+        for line in [order_of(job), amount_of(job), laid_out(job)].into_iter().flatten() {
+            text += &format!("    {line}\n");
+        }
     }
     for work in &file.background {
         text += &format!("  background: {}\n", background_line(work));
@@ -112,6 +118,82 @@ fn job_line(job: &Section) -> String {
     )
 }
 
+/// Parts of a line in words; none if there are none.
+fn line_of(parts: impl IntoIterator<Item = Option<String>>) -> Option<String> {
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// How addresses and files follow each other, where that is unusual.
+fn order_of(job: &Section) -> Option<String> {
+    let is_random = job.access == Access::Random;
+    let directions = job.mix.directions();
+    let percent = directions.iter().map(|&it| job.random_percent[it]).min().unwrap_or(100);
+    let aligned = directions.iter().find_map(|&it| job.align_bytes[it]);
+    let is_on_files = matches!(&job.target, JobTarget::Files(it) if it.sets[0].len() > 1);
+    line_of([
+        match job.modifier {
+            AddressModifier::None => None,
+            AddressModifier::Skip(bytes) if bytes < 0 => {
+                Some(format!("backwards by {} each", size(bytes.unsigned_abs())))
+            }
+            AddressModifier::Skip(bytes) => {
+                Some(format!("{} left out after each", size(bytes.unsigned_abs())))
+            }
+            AddressModifier::Runs { length, is_identical: false } => {
+                Some(format!("a random address for every {length} in a row"))
+            }
+            AddressModifier::Runs { length, .. } => Some(format!("{length} at each address")),
+        },
+        (is_random && percent < 100).then(|| format!("{percent} % at random addresses")),
+        distributed(job),
+        job.zones.map(|it| {
+            let [zone, range, skip] = [it.size_bytes, it.range_bytes, it.skip_bytes].map(size);
+            format!("{zone} of each {range}, then {skip} left out")
+        }),
+        aligned.map(|bytes| format!("at multiples of {}", size(bytes))),
+        match (is_on_files, &job.file_order) {
+            (false, _) => None,
+            (_, FileOrder::RoundRobin) => Some("files in turn".to_owned()),
+            (_, FileOrder::Sequential) => Some("one file after the other".to_owned()),
+            (_, FileOrder::Drawn(_)) => Some("files at random".to_owned()),
+        },
+        job.open_files.filter(|_| is_on_files).map(|count| format!("{count} open at a time")),
+        (is_on_files && job.file_ios > 1).then(|| format!("{} in a row of each", job.file_ios)),
+        match (job.offset_increment, job.clones) {
+            (SizeOrPercent::Bytes(0) | SizeOrPercent::Percent(0), _) | (_, 1) => None,
+            (SizeOrPercent::Bytes(by), _) => Some(format!("each process {} further on", size(by))),
+            (SizeOrPercent::Percent(by), _) => Some(format!("each process {by} % further on")),
+        },
+    ])
+}
+
+/// The distribution of random addresses, unless each block comes once.
+fn distributed(job: &Section) -> Option<String> {
+    let is_random = job.access == Access::Random;
+    Some(match &job.distribution {
+        Distribution::Uniform if is_random && !job.random_map => "addresses may recur".to_owned(),
+        Distribution::Uniform => return None,
+        Distribution::Zipf { theta, .. } => format!("zipf {theta}"),
+        Distribution::Pareto { h, .. } => format!("pareto {h}"),
+        Distribution::Normal { deviation, .. } => format!("normal, {deviation} % wide"),
+        Distribution::Zoned(_) => "more in some zones than in others".to_owned(),
+        Distribution::Sequence { blocks, .. } => format!("{} blocks again and again", blocks.len()),
+    })
+}
+
+/// How much is requested, and when it begins, where that is unusual.
+fn amount_of(job: &Section) -> Option<String> {
+    line_of([
+        (job.start_delay > Nanos::ZERO).then(|| format!("begins after {}", job.start_delay)),
+        job.io_bytes.map(|bytes| format!("{} in all", size(bytes))),
+        job.io_percent.map(|percent| format!("{percent} % of it in all")),
+        job.pass_bytes.map(|bytes| format!("{} in a pass", size(bytes))),
+        job.number_ios.map(|count| format!("at most {count} requests in a pass")),
+        (job.loops > 1).then(|| format!("{} passes", job.loops)),
+    ])
+}
+
 /// Sizes beyond this number are given as a range, with the share of the most frequent.
 const SIZES_MAX: usize = 6;
 
@@ -193,6 +275,9 @@ fn flushes(job: &Section) -> String {
         1 => format!(", {option} after each write"),
         _ => format!(", {option} after every {writes} writes"),
     };
+    if job.mix == Mix::Only(Direction::Read) {
+        return String::new();
+    }
     let last = if job.final_flush { ", a flush after the last write" } else { "" };
     every("fsync", job.fsync) + &every("fdatasync", job.fdatasync) + last
 }
@@ -231,6 +316,59 @@ mod tests {
         assert!(range.contains("reads of 4 KiB to 64 KiB over"), "{range}");
         let poisson = line("rw=randread\nrate_iops=50\nrate_process=poisson");
         assert!(poisson.contains("at most 50 IOPS at random times"), "{poisson}");
+    }
+
+    /// Found by a trial: jobs of very different loads were one line.
+    #[test]
+    fn each_option_that_changes_the_load_changes_the_summary() {
+        let shown = |options: &str| {
+            let text = format!("[a]\nrw=randrw\nsize=1g\ndirect=1\n{options}\n");
+            let file = JobFile::parse(&text, "a.fio", &JobContext::empty());
+            let file = file.unwrap_or_else(|error| panic!("{options}: {error}"));
+            summary(&JobFile { notes: Vec::new(), ..file }, &mut BTreeSet::new())
+        };
+        let base = shown("");
+        for options in [
+            "loops=5",
+            "io_size=100g",
+            "io_size=50%",
+            "number_ios=1000",
+            "startdelay=60",
+            "random_distribution=zipf:1.2",
+            "random_distribution=pareto:0.3",
+            "random_distribution=normal:20",
+            "random_distribution=zoned:60/10:40/90",
+            "percentage_random=20",
+            "norandommap",
+            "zonemode=strided\nzonesize=1m\nzonerange=2m\nzoneskip=4m",
+            "rw=randrw:8",
+            "rw=randread:8",
+            "rw=rw",
+            "rw=read:64k",
+            "ba=64k",
+            "bs=8k",
+            "iodepth=8\nioengine=libaio",
+            "numjobs=2\noffset_increment=1m\nfilename=x",
+            "runtime=5\ntime_based",
+            "ramp_time=3\nruntime=5\ntime_based",
+            "thinktime=5ms",
+            "rate_iops=50",
+            "fsync=4",
+            "rwmixread=70",
+            "direct=0",
+            "offset=1m",
+        ] {
+            assert_ne!(shown(options), base, "{options}");
+        }
+        let files = "nrfiles=4\nfilesize=64m";
+        for options in ["file_service_type=sequential", "file_service_type=random", "openfiles=2"] {
+            assert_ne!(shown(&format!("{files}\n{options}")), shown(files), "{options}");
+        }
+        let two = |option: &str| shown(&format!("[b]\nrw=read\nsize=1g\n{option}"));
+        assert!(two("stonewall").contains("  then, when those above have ended:\n  [b]"));
+        assert!(!two("").contains("then, when"));
+        let reads = shown("rw=read\nfsync=1\nend_fsync=1");
+        assert!(!reads.contains("fsync") && !reads.contains("flush"), "{reads}");
     }
 
     #[test]
