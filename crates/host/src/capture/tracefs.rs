@@ -104,8 +104,9 @@ impl Drop for TraceSession {
         if self.instance.is_dir() {
             remove(&self.instance);
         }
-        if let Some(folder) = &self.mounted {
-            let _ = unmount(folder, UnmountFlags::DETACH);
+        // Another session may use it meanwhile, which leaves it mounted.
+        if let Some(folder) = self.mounted.as_ref().filter(|it| instances(it).next().is_none()) {
+            let _ = unmount(folder.as_path(), UnmountFlags::DETACH);
         }
     }
 }
@@ -118,15 +119,19 @@ fn remove(instance: &Path) {
 
 /// Removes the instances of processes that are gone.
 fn remove_abandoned(folder: &Path) {
-    for entry in fs::read_dir(folder.join("instances")).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let id = name.to_str().and_then(|name| name.strip_prefix(NAME));
-        // Instances with other names are not ours.
-        let id = id.filter(|id| id.parse::<u32>().is_ok());
-        if id.is_some_and(|id| !Path::new("/proc").join(id).exists()) {
-            remove(&entry.path());
-        }
+    let is_gone = |process: &u32| !Path::new("/proc").join(process.to_string()).exists();
+    for (_, instance) in instances(folder).filter(|(process, _)| is_gone(process)) {
+        remove(&instance);
     }
+}
+
+/// The instances of sessions, with their processes. Those with other names are not ours.
+fn instances(folder: &Path) -> impl Iterator<Item = (u32, PathBuf)> {
+    let entries = fs::read_dir(folder.join("instances")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let process = entry.file_name().to_str()?.strip_prefix(NAME)?.parse().ok()?;
+        Some((process, entry.path()))
+    })
 }
 
 /// The filter of an event: the requests of these devices.
@@ -168,6 +173,19 @@ mod tests {
         };
         let devices = [device(&["7,1"]), device(&["8,2", "8,0"])];
         assert_eq!(filter(&devices), "dev == 7340033 || dev == 8388610 || dev == 8388608");
+    }
+
+    #[test]
+    fn instances_of_processes_that_are_gone_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = format!("{NAME}{}", std::process::id());
+        for name in [&*own, "mirrorball-4294967295", "mirrorball-x", "other"] {
+            fs::create_dir_all(folder.path().join("instances").join(name)).unwrap();
+        }
+        remove_abandoned(folder.path());
+        let left: Vec<u32> = instances(folder.path()).map(|(process, _)| process).collect();
+        assert_eq!(left, [std::process::id()]);
+        assert_eq!(fs::read_dir(folder.path().join("instances")).unwrap().count(), 3);
     }
 
     #[test]
