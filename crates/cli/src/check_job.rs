@@ -19,7 +19,8 @@ pub(crate) fn summary(file: &JobFile, noted: &mut BTreeSet<(String, String)>) ->
             text += "  then, when those above have ended:\n";
         }
         text += &format!("  [{}] {}\n", job.name, job_line(job));
-        for line in [order_of(job), amount_of(job), laid_out(job)].into_iter().flatten() {
+        let own = if job.replay.is_some() { None } else { order_of(job) };
+        for line in [own, amount_of(job), laid_out(job)].into_iter().flatten() {
             text += &format!("    {line}\n");
         }
     }
@@ -184,12 +185,19 @@ fn distributed(job: &Section) -> Option<String> {
 
 /// How much is requested, and when it begins, where that is unusual.
 fn amount_of(job: &Section) -> Option<String> {
+    let delay =
+        (job.start_delay > Nanos::ZERO).then(|| format!("begins after {}", job.start_delay));
+    // The time alone ends it.
+    if job.time_based && job.runtime.is_some() {
+        return delay;
+    }
+    let each = if job.clones > 1 { " by each process" } else { "" };
     line_of([
-        (job.start_delay > Nanos::ZERO).then(|| format!("begins after {}", job.start_delay)),
-        job.io_bytes.map(|bytes| format!("{} in all", size(bytes))),
-        job.io_percent.map(|percent| format!("{percent} % of it in all")),
-        job.pass_bytes.map(|bytes| format!("{} in a pass", size(bytes))),
-        job.number_ios.map(|count| format!("at most {count} requests in a pass")),
+        delay,
+        job.io_bytes.map(|bytes| format!("{} in a pass{each}", size(bytes))),
+        job.io_percent.map(|percent| format!("{percent} % of it in a pass")),
+        job.pass_bytes.map(|bytes| format!("{} in a pass{each}", size(bytes))),
+        job.number_ios.map(|count| format!("at most {count} requests in a pass{each}")),
         (job.loops > 1).then(|| format!("{} passes", job.loops)),
     ])
 }
@@ -275,7 +283,7 @@ fn flushes(job: &Section) -> String {
         1 => format!(", {option} after each write"),
         _ => format!(", {option} after every {writes} writes"),
     };
-    if job.mix == Mix::Only(Direction::Read) {
+    if !job.mix.directions().contains(&Direction::Write) {
         return String::new();
     }
     let last = if job.final_flush { ", a flush after the last write" } else { "" };

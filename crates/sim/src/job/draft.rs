@@ -115,6 +115,13 @@ impl Draft {
             let message = format!("job `{}` has rate_process=poisson but no rate", self.job.name);
             return Err(job_error(message, "add a rate, for example rate_iops=200"));
         }
+        let has_both =
+            |it| self.job.rate_bytes_per_s[it].and(self.job.rate_ios_per_s[it]).is_some();
+        if [Direction::Read, Direction::Write, Direction::Trim].into_iter().any(has_both) {
+            let message =
+                format!("job `{}` has a rate in bytes and one in requests", self.job.name);
+            return Err(job_error(message, "remove rate= or rate_iops=: fio refuses both"));
+        }
         for (sizes, listed) in self.job.sizes.0.iter_mut().zip(&mut self.listed_sizes.0) {
             *sizes = listed.take().unwrap_or_else(|| std::mem::take(sizes));
         }

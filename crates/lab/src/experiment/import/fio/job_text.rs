@@ -7,10 +7,12 @@
 use super::document::{Document, Options};
 use serde_json::Value;
 
-/// Options for file locations and logs, which do not change the workload.
-const ABOUT_PLACE: [&str; 11] = [
-    "name", "filename", "directory", "output", "output-format", "write_bw_log", "write_lat_log",
-    "write_iops_log", "write_hist_log", "log_avg_msec", "log_offset",
+/// Options for file locations, logs and seeds, which do not change the workload.
+const ABOUT_PLACE: [&str; 21] = [
+    "name", "filename", "filename_format", "directory", "description", "output", "output-format",
+    "status-interval", "eta", "write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log",
+    "write_iolog", "log_avg_msec", "log_hist_msec", "log_offset", "per_job_logs", "randseed",
+    "randrepeat", "allrandrepeat",
 ];
 
 pub(super) fn job_text(document: &Document) -> String {
