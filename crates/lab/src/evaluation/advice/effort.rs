@@ -104,8 +104,8 @@ impl Pilot {
     }
 
     /// The simulated time of each job of an advice after its warm-up, so that a round of `runs`
-    /// runs of all takes half the budget: most answers are certain after one. No job takes longer than says something new; what those with
-    /// few I/Os leave of their shares goes to the others.
+    /// runs of all takes half the budget: most answers are certain after one. No job takes longer
+    /// than says something new; what those with few I/Os leave of their shares goes to the others.
     pub fn durations(&self, runs: u64, budget: Nanos) -> Vec<Nanos> {
         let mut left = ios_in(budget) / 2 / u128::from(runs);
         let mut times = vec![LONGEST; self.ios.len()];
