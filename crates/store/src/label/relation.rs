@@ -45,18 +45,21 @@ pub(super) fn is_forgotten(label: &Label, old: &Label) -> bool {
 
 /// Returns true if the member of `old` may have been used without those of `newest`: its label
 /// calls no other member in sync; or one not that is in sync now, whose device was removed or
-/// replaced, or that is rebuilt from members of which none is in sync by `old`.
+/// replaced, or that is rebuilt from members of which none is in sync by `old`. One that was
+/// replaced is no reason if `newest` keeps the member of `old` out: it is not written to, and an
+/// operator who failed it has decided to go on without it.
 pub(super) fn excludes(old: &MemberLabel, newest: &Label) -> bool {
     let others = old.label.members.iter().filter(|row| row.uuid != old.member);
     let (in_sync, out): (Vec<_>, Vec<_>) = others.partition(|row| row.state == MemberState::InSync);
     let is_shared = in_sync.iter().any(|row| newest.calls_in_sync(row.uuid));
+    let is_kept_out = newest.row(old.member).is_some_and(|at| newest.members[at].is_kept_out);
     let is_out = |row: &LabelledMember| match newest.row(row.uuid).filter(|_| row.has_device()) {
         Some(at) => match newest.members[at].state {
             MemberState::InSync => true,
             MemberState::Rebuilding { .. } => !is_shared,
             MemberState::Failed => false,
         },
-        None => true,
+        None => !is_kept_out || !row.has_device(),
     };
     in_sync.is_empty() || out.into_iter().any(is_out)
 }

@@ -290,6 +290,27 @@ fn a_disk_that_left_long_ago_is_older_whatever_the_third_is_now() {
     }
 }
 
+/// While member 1 was rebuilt, an operator failed member 3. Then 1 was replaced, and left often.
+#[test]
+fn a_member_that_an_operator_failed_long_ago_stays_out_though_a_third_was_replaced() {
+    let partly = MemberState::Rebuilding { recovered_bytes: 0 };
+    let old = found(3, 5, &[1], &[partly, InSync, InSync]);
+    let mut newest = much_later(2, &[Failed, InSync, Failed]);
+    newest.label.members[0].uuid = Uuid([4; 16]);
+    newest.label.members[2].is_kept_out = true;
+    let labels = [newest.clone(), old.clone()].map(with_three_copies);
+    let expected = (vec![MemberStanding::InSync, MemberStanding::KeptOut], ArrayVerdict::Start);
+    assert_eq!(judge_in_any_order(&labels), expected);
+    // It was used alone.
+    let alone = found(3, 5, &[1], &[Failed, Failed, InSync]);
+    let labels = [newest.clone(), alone].map(with_three_copies);
+    assert_eq!(judge_in_any_order(&labels).1, ArrayVerdict::Doubtful);
+    // Without the operator it would be rebuilt, though it may have been used without the others.
+    newest.label.members[2].is_kept_out = false;
+    let labels = [newest, old].map(with_three_copies);
+    assert_eq!(judge_in_any_order(&labels).1, ArrayVerdict::Doubtful);
+}
+
 #[test]
 fn a_label_refuted_by_one_that_was_never_committed_is_in_the_way_of_nothing() {
     // Announced on member 2 alone, then on member 1 alone; member 3 went on from before both.
