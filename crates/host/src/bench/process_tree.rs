@@ -14,15 +14,20 @@ pub(super) fn children_of(process: u32) -> Vec<u32> {
     text.split_whitespace().filter_map(|id| id.parse().ok()).collect()
 }
 
+/// A field of `/proc/PROCESS/stat`, by its number in proc(5), from the state, 3, on.
+fn field(process: u32, number: usize) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name in parentheses may have spaces.
+    Some(text.rsplit_once(')')?.1.split_whitespace().nth(number - 3)?.to_owned())
+}
+
 /// When a process was started, in ticks since the boot; `None` if there is no such process, or it
 /// has ended and its parent has not asked how. It tells a process from a later one with the same
 /// number.
 pub(super) fn start_time(process: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name in parentheses may have spaces. Fields 3 and 22 are the first and the 20th after it.
-    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?;
-    fields.nth(18)?.parse().ok().filter(|_| !ENDED.contains(&state))
+    let is_ended = |state: String| ENDED.contains(&state.as_str());
+    let started = field(process, 22)?.parse().ok();
+    started.filter(|_| !field(process, 3).is_none_or(is_ended))
 }
 
 /// The name of a process; `None` if there is no such process.
@@ -41,14 +46,20 @@ pub(super) fn processes_with_files_in(folder: &Path) -> Vec<u32> {
     numbers_in("/proc").into_iter().filter(has_one).collect()
 }
 
-/// True if a process was started with this variable, `NAME=value`, in its environment and has not
-/// ended, as far as this process may know.
+/// True if a process may have been started with this variable, `NAME=value`, in its environment
+/// and has not ended, as far as this process may know.
 pub(super) fn is_any_started_with(variable: &str) -> bool {
     let has_it = |process: u32| {
         let text = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
         text.split(|byte| *byte == 0).any(|it| it == variable.as_bytes())
     };
-    numbers_in("/proc").into_iter().any(has_it)
+    // The kernel closes pipes and wakes the parent before the environment has an end. Processes
+    // that end, and threads of the kernel, have no file.
+    let is_unknown = |process: u32| {
+        field(process, 51).is_some_and(|environment_end| environment_end == "0")
+            && fs::read_link(format!("/proc/{process}/exe")).is_ok()
+    };
+    numbers_in("/proc").into_iter().any(|process| is_unknown(process) || has_it(process))
 }
 
 /// Bytes that each thread of a process has read from devices, as the kernel accounts them; none
@@ -100,6 +111,19 @@ mod tests {
         assert_eq!(processes_with_files_in(&path), [std::process::id()]);
         assert!(name_of(std::process::id()).is_some() && name_of(u32::MAX).is_none());
         assert!(bytes_read_by_threads_of(u32::MAX).is_empty());
+    }
+
+    /// Its number is known, and its pipes are closed, before its environment can be read.
+    #[test]
+    fn a_process_that_was_just_started_is_found() {
+        for _ in 0..200 {
+            let mut command = Command::new("sleep");
+            let mut child = command.arg("600").env("MIRRORBALL_TEST", "yes").spawn().unwrap();
+            let is_found = is_any_started_with("MIRRORBALL_TEST=yes");
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert!(is_found);
+        }
     }
 
     #[test]

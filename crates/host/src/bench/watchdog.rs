@@ -106,7 +106,7 @@ pub fn watch(
             kill_tree(process);
         }
     }
-    // The pipe has no end before the tool was executed, so that none is missed.
+    // The pipe has no end before the tool is executed, so that none is missed.
     let deadline = Instant::now() + TOOL_MAX;
     while is_any_started_with(&by_parent) && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));
@@ -162,14 +162,17 @@ mod tests {
     /// It would set the knob after that was restored.
     #[test]
     fn a_tool_that_was_started_to_set_a_knob_is_waited_for() {
-        let mut tool = Command::new("sleep");
+        let mut tool = Command::new("sh");
         let parent = std::os::unix::process::parent_id().to_string();
-        let mut tool = tool.arg("1").env("MIRRORBALL_STARTED_BY", parent).spawn().unwrap();
         let folder = tempfile::tempdir().unwrap();
+        let knob = folder.path().join("knob");
+        tool.args(["-c", "sleep 1; touch \"$0\""]).arg(&knob).env(STARTED_BY, parent);
+        let mut tool = tool.spawn().unwrap();
         let sysroot = Sysroot::recorded(folder.path());
         let path = folder.path().join("none.journal");
         assert_eq!(watch(&sysroot, &path, b"".as_slice(), Vec::new()).unwrap(), None);
-        assert!(tool.try_wait().unwrap().is_some(), "it still runs");
+        assert!(knob.exists(), "it still runs");
+        assert!(tool.wait().unwrap().success());
     }
 
     #[test]
