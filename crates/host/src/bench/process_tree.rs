@@ -113,7 +113,7 @@ mod tests {
         assert!(bytes_read_by_threads_of(u32::MAX).is_empty());
     }
 
-    /// Its number is known, and its pipes are closed, before its environment can be read.
+    /// The number is known, and pipes are closed, before its environment can be read.
     #[test]
     fn a_process_that_was_just_started_is_found() {
         for _ in 0..200 {

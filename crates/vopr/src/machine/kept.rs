@@ -24,8 +24,6 @@ pub(super) struct KeptMirrors {
     /// For each member, the blocks that others in sync had since then.
     copied: Vec<[bool; BLOCKS as usize]>,
     was_in_sync: Vec<bool>,
-    /// Number of members that the user replaced.
-    replacements: u32,
     /// Regions that were written while a member was away.
     stale_regions: BTreeSet<u64>,
     /// True if a region had been written shortly before.
@@ -39,7 +37,6 @@ impl KeptMirrors {
             replacing: vec![None; members],
             copied: vec![[true; BLOCKS as usize]; members],
             was_in_sync: vec![true; members],
-            replacements: 0,
             stale_regions: BTreeSet::new(),
             was_active: false,
         }
@@ -52,7 +49,6 @@ impl KeptMirrors {
 
     pub(super) fn replace(&mut self, row: usize, disk: ObjectId) {
         self.replacing[row] = Some(disk);
-        self.replacements += 1;
         self.copied[row].fill(true);
     }
 }
@@ -66,13 +62,6 @@ impl Machine {
 
     pub(super) fn lose_all_kept(&mut self, row: usize) {
         (0..BLOCKS).for_each(|block| self.lose_kept(row, block));
-    }
-
-    /// Returns true if a member may have left so long ago that the labels of the others, which
-    /// remember eight departures, do not know it any more: disks that lose sectors are replaced
-    /// often.
-    pub(super) fn may_be_forgotten(&self) -> bool {
-        self.shape.extra == ExtraFaults::Losses && self.kept.replacements >= 4
     }
 
     /// The members in sync that have a block, or are there to get it.
@@ -100,12 +89,17 @@ impl Machine {
     /// A member that is not in sync after a start may lack any region, and one that left before it
     /// those that any record has.
     pub(super) fn note_kept_at_start(&mut self) {
+        self.note_last_regions();
+        self.kept.was_active = true;
+        self.note_kept();
+    }
+
+    /// Members that leave lack all that any may lack of the last records: they have one map.
+    fn note_last_regions(&mut self) {
         for row in 0..self.rows.len() {
             let (last, _) = self.last_regions(row);
             self.kept.stale_regions.extend(last);
         }
-        self.kept.was_active = true;
-        self.note_kept();
     }
 
     fn region(&self, block: u64) -> u64 {
@@ -155,6 +149,12 @@ impl Machine {
         }
         let is_busy = served.has_commands() || served.is_copying();
         let is_active = served.store().active_regions() > 0 || self.unsynced_bytes() > 0;
+        let leaves = |row: &usize| {
+            self.kept.was_in_sync[*row] && self.state(*row) != Some(MemberState::InSync)
+        };
+        if (0..self.rows.len()).any(|row| leaves(&row)) {
+            self.note_last_regions();
+        }
         let stale = self.stale_blocks();
         for row in 0..self.rows.len() {
             let is_in_sync = self.state(row) == Some(MemberState::InSync);

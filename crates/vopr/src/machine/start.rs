@@ -153,11 +153,7 @@ impl Machine {
             ) if !has_lost_label => Ok(()),
             Err(LabelledError::NeedsDegraded { .. } | LabelledError::Incomplete { .. })
             | Err(LabelledError::Announced(_) | LabelledError::Nothing) => self.refuse(),
-            Err(LabelledError::Doubtful { .. })
-                if self.damage.has_bad_metadata || self.may_be_forgotten() =>
-            {
-                self.refuse()
-            }
+            Err(LabelledError::Doubtful { .. }) if self.damage.has_bad_metadata => self.refuse(),
             Err(error) => Err(format!("the volume does not start: {error}")),
         }
     }
