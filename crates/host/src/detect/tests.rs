@@ -313,7 +313,7 @@ fn detect_everything(folder: &Path) {
 }
 
 /// Each time everything is read again, so all files of all copies take minutes.
-const ONE_IN: u64 = 3;
+const ONE_IN: u64 = 9;
 
 #[test]
 fn each_missing_file_and_link_leaves_an_answer_or_an_error() {
