@@ -2,8 +2,8 @@
 //!
 //! A decision is `choose` and the `on_submit` that follows it. The reads are a mix of random and
 //! sequential ones of many streams, on members with statistics. After 32 decisions all reads
-//! complete, which is not timed. The bounds at 2 mirrors are 20 ns for policies that
-//! are fixed, rotate or count, and 60 ns for all (ARCHITECTURE.md, performance).
+//! complete, which is not timed. The bounds at 2 mirrors are 20 ns for policies that decide by the
+//! address, by turns or by queues, and 60 ns for all (ARCHITECTURE.md, performance).
 //!
 //! Almost each of these reads is of a new stream. `mirrorball/auto`, which keeps a table of
 //! streams, is also measured with 1, 4 and 32 of them, on disks and on flash.
@@ -16,45 +16,12 @@ mod decision_table;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion};
 use decision_table::{DecisionTable, Load};
-use mirrorball_core::policies::{Spec, all, modifiers};
+use mirrorball_core::policies::{Basis, Spec, all, find, modifiers};
 use std::fmt::Display;
 use std::time::Duration;
 
 const MIRRORS: [u16; 3] = [2, 4, 16];
 
-/// Policies that are fixed, rotate or count; the others also use times or positions.
-const PLAIN: [&str; 30] = [
-    "mirrorball/first",
-    "mirrorball/random",
-    "btrfs/pid",
-    "btrfs/round-robin",
-    "btrfs/devid",
-    "btrfs/titovets",
-    "kakra/queue",
-    "gmirror/prefer",
-    "gmirror/round-robin",
-    "gmirror/split",
-    "drbd/prefer-local",
-    "drbd/prefer-remote",
-    "drbd/round-robin",
-    "drbd/least-pending",
-    "drbd/striping",
-    "dm/round-robin",
-    "dm/queue-length",
-    "dm/service-time",
-    "dm/io-affinity",
-    "nvme/numa",
-    "nvme/round-robin",
-    "nvme/queue-depth",
-    "spdk/raid1",
-    "zfs/offset",
-    "zfs/pending-10ms",
-    "raidframe/partition",
-    "solaris/geometric",
-    "vxvm/round",
-    "crucible/read-all-first",
-    "research/p2c",
-];
 /// The policy that is also measured with these numbers of streams.
 const BY_STREAMS: &str = "mirrorball/auto";
 const STREAMS: [u64; 3] = [1, 4, 32];
@@ -140,7 +107,6 @@ fn measure_by_streams(criterion: &mut Criterion, mirrors: u16) {
 
 /// One row per policy: the medians, the bound at two mirrors, and a mark if it is exceeded.
 fn report(columns: &[Vec<Samples>; 3]) -> String {
-    assert!(PLAIN.iter().all(|name| all().any(|info| info.name == *name)), "a name is unknown");
     let mut report = format!("{:<30}", "ns per decision, median");
     report += &MIRRORS.map(|mirrors| format!("{mirrors:>8}")).concat();
     report += " mirrors   bound at 2\n";
@@ -149,7 +115,8 @@ fn report(columns: &[Vec<Samples>; 3]) -> String {
         let medians = columns.each_ref().map(|column| median(&column[row]));
         // Not selected, or run only once, as a test.
         let [Some(at_two), _, _] = medians else { continue };
-        let bound_ns = if PLAIN.contains(&name.as_str()) { PLAIN_BOUND_NS } else { BOUND_NS };
+        let is_plain = find(&name).is_some_and(|info| info.basis <= Basis::Queues);
+        let bound_ns = if is_plain { PLAIN_BOUND_NS } else { BOUND_NS };
         let cells = medians.map(|cell| cell.map_or("-".into(), |cell| format!("{cell:.1}")));
         let mark = if at_two > bound_ns { "  EXCEEDED" } else { "" };
         report += &format!("{name:<30}");
