@@ -13,13 +13,16 @@
 //! complete 2 9                                its oldest I/O completes with a wait of 9 ms
 //! cancel 2                                    its newest I/O is cancelled before it began
 //! wait 1000                                   a second passes
+//! submit 2                                    a read of devid 2 that the policy did not choose
+//! measure 20 9                                fifty of them on each member, in these times in ms
+//! fail 2                                      devid 2 fails
 //! members-changed                             reports a change of members to the policy
 //! counter weight 2 = 48                       a counter of devid 2, or of the `volume`
 //! repeat 9 … end                              the lines between are played nine times
 //! ```
 
 use super::script::{Reader, Script, Step};
-use crate::member::MemberConfig;
+use crate::member::{MemberConfig, MemberState};
 use crate::units::{GIB, KIB, MIB};
 
 #[test]
@@ -63,6 +66,9 @@ fn member((text, devid): (&str, u64)) -> MemberConfig {
             "depth" => config.queue_depth = number(value) as u32,
             "priority" => config.priority = number(value) as u32,
             "size" => config.size_bytes = bytes(value),
+            "recovered" => {
+                config.state = MemberState::Rebuilding { recovered_bytes: bytes(value) };
+            }
             _ => panic!("unknown attribute {key}"),
         }
     }
@@ -114,7 +120,7 @@ fn play_read(script: &mut Script, offset: &str, options: &[&str]) -> u64 {
 
 /// Plays a step that has no expectation.
 fn play_other(script: &mut Script, words: &[&str]) {
-    let devids = |words: &[&str]| words.iter().map(|word| number(word)).collect::<Vec<u64>>();
+    let numbers = |words: &[&str]| words.iter().map(|word| number(word)).collect::<Vec<u64>>();
     let step = match *words {
         ["complete", devid, ms] => Step::Complete { devid: number(devid), wait_ms: number(ms) },
         ["cancel", devid] => Step::Cancel { devid: number(devid) },
@@ -123,8 +129,11 @@ fn play_other(script: &mut Script, words: &[&str]) {
             Step::Write { devid: number(devid), offset: bytes(offset), length: bytes(length) }
         }
         ["members-changed"] => return script.policy.on_members_change(&script.members),
-        ["stripes", ref stripes @ ..] => return script.set_stripes(&devids(stripes)),
-        ["eligible", ref members @ ..] => return script.set_eligible(&devids(members)),
+        ["submit", devid] => return script.submit_read(number(devid)),
+        ["measure", ref waits_ms @ ..] => return script.measure(&numbers(waits_ms)),
+        ["fail", devid] => return script.fail(number(devid)),
+        ["stripes", ref stripes @ ..] => return script.set_stripes(&numbers(stripes)),
+        ["eligible", ref members @ ..] => return script.set_eligible(&numbers(members)),
         _ => panic!("unknown step {words:?}"),
     };
     script.play(&step);

@@ -1,14 +1,9 @@
 //! Golden decisions of bcachefs: means to the nanosecond, draws by their probabilities.
 
-use super::script::{Script, complete, members, read};
+use super::script::{Script, complete, members};
 
 fn latency_ns(script: &Script, devid: u64) -> i64 {
     script.counter("latency_ns", Some(devid))
-}
-
-/// Plays one read from a member that takes `wait_ms`.
-fn read_alone(script: &mut Script, devid: u64, wait_ms: u64, because: &'static str) {
-    script.follow(&[read(0, devid, because), complete(devid, wait_ms)]);
 }
 
 /// Of samples near the mean one in 32 is used. From 4 ms towards 5, each used sample leaves 31/32
@@ -40,8 +35,8 @@ fn shares(means_ms: &[u64], reads: u64) -> Vec<u64> {
     let mut script = Script::new("inverse-square-latency", members(number, |_| ()));
     // From the last to the first, because they win in this order while at 0.
     for devid in (1..=number).rev() {
-        let wait_ms = 32 * means_ms[devid as usize - 1];
-        read_alone(&mut script, devid, wait_ms, "the last of the members at 0");
+        assert_eq!(script.read(0, 4096, 0), devid, "the last of the members at 0");
+        script.play(&complete(devid, 32 * means_ms[devid as usize - 1]));
     }
     let mut counts = vec![0; means_ms.len()];
     for _ in 0..reads {

@@ -1,8 +1,8 @@
-//! Golden decisions of md raid10, md raid1 of 2010 and graid.
+//! Golden decisions of md raid10 where its mirrors have other addresses.
 
-use super::script::{follow, members, read};
+use super::script::members;
 use crate::geometry::ArrayLayout;
-use crate::member::{MemberIndex, MemberState, Members};
+use crate::member::{MemberIndex, Members};
 use crate::policies::Spec;
 use crate::policy::{Choice, Ctx, Mirror, Read};
 use crate::rng::Rng;
@@ -38,25 +38,6 @@ fn md_raid10_far_and_offset_read_the_lowest_address() {
             assert_eq!(choose(&mirrors), Choice::Mirror(place), "{spec}: {because}");
         }
     }
-}
-
-#[test]
-fn graid_reads_a_rebuilding_disk_last() {
-    let state = MemberState::Rebuilding { recovered_bytes: GIB };
-    let configs = members(2, |config| {
-        if config.devid == 1 {
-            config.state = state;
-        }
-    });
-    follow(
-        "graid/raid1",
-        configs,
-        &[
-            read(0, 2, "65536 - 512 against 0 - 512"),
-            read(64 * MIB, 2, "65536 against 32"),
-            read(0, 2, "65536 - 512 against 92"),
-        ],
-    );
 }
 
 /// Without a parameter, the rule is that of the array: here the head is near the higher address.

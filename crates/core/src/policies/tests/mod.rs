@@ -8,8 +8,6 @@ mod golden_btrfs;
 mod golden_md_old;
 mod golden_mirrorball;
 mod golden_modifiers;
-mod golden_multipath;
-mod golden_prequal;
 mod golden_reconstruction;
 mod golden_research;
 mod parsers;

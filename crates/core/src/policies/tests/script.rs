@@ -1,11 +1,10 @@
-//! A small volume that plays a script: it updates the members' statistics, calls the policy, and
-//! compares each choice with the one worked out by hand from the policy's definition.
+//! A small volume that plays a script: it updates the members' statistics, and calls the policy.
 //!
 //! Members are identified by their devid. A read's mirrors are the eligible members in stripe
 //! order, all at the volume's own offset.
 
 use crate::io::{IoError, IoId, MemberIo, Op, Outcome};
-use crate::member::{MemberConfig, MemberIndex, Members};
+use crate::member::{MemberConfig, MemberIndex, MemberState, Members};
 use crate::policies::Spec;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use crate::rng::Rng;
@@ -21,12 +20,6 @@ pub(super) struct Reader {
 /// One line of a script.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// A read of 4 KiB, the devid that must serve it (0 for a split), and why.
-    Read {
-        offset: u64,
-        from: u64,
-        because: &'static str,
-    },
     /// The oldest I/O in flight on the member completes after this wait.
     Complete {
         devid: u64,
@@ -60,11 +53,6 @@ pub(super) struct Script {
     next_id: u64,
 }
 
-/// A read of 4 KiB by stream 0.
-pub(super) fn read(offset: u64, from: u64, because: &'static str) -> Step {
-    Step::Read { offset, from, because }
-}
-
 /// The oldest I/O in flight on a member completes.
 pub(super) fn complete(devid: u64, wait_ms: u64) -> Step {
     Step::Complete { devid, wait_ms }
@@ -82,11 +70,6 @@ pub(super) fn members(number: u64, change: impl Fn(&mut MemberConfig)) -> Vec<Me
         config
     });
     configs.collect()
-}
-
-/// Plays a script from the start; stripes are the members in order of devid.
-pub(super) fn follow(spec: &str, configs: Vec<MemberConfig>, steps: &[Step]) {
-    Script::new(spec, configs).follow(steps);
 }
 
 impl Script {
@@ -116,23 +99,6 @@ impl Script {
     /// Makes all stripes but these dead.
     pub(super) fn set_eligible(&mut self, devids: &[u64]) {
         self.eligible = devids.to_vec();
-    }
-
-    /// Plays every step, and panics with the list of choices if one differs from the expected one.
-    pub(super) fn follow(&mut self, steps: &[Step]) {
-        let mut report = String::new();
-        let mut wrong = 0;
-        for step in steps {
-            let Step::Read { offset, from, because } = *step else {
-                self.play(step);
-                continue;
-            };
-            let actual = self.read(offset, 4096, 0);
-            let mark = if actual == from { "  " } else { "! " };
-            wrong += usize::from(actual != from);
-            report += &format!("{mark}read {offset} from {actual}, not {from}: {because}\n");
-        }
-        assert!(wrong == 0, "{wrong} choices differ:\n{report}");
     }
 
     /// One read on CPU 0: the devid chosen, or 0 for a split, which the volume then cuts.
@@ -173,12 +139,8 @@ impl Script {
         (read, self.policy.choose(&read, &mirrors, &mut ctx))
     }
 
-    /// Plays a step that is not a read.
     pub(super) fn play(&mut self, step: &Step) {
         match *step {
-            Step::Read { offset, .. } => {
-                self.read(offset, 4096, 0);
-            }
             Step::Complete { devid, wait_ms } => self.complete(devid, wait_ms),
             Step::Cancel { devid } => self.cancel(devid),
             Step::Write { devid, offset, length } => {
@@ -205,6 +167,22 @@ impl Script {
         let read =
             Read { offset: 0, length: 4096, stream: 0, cpu: 0, background: false, copies: 1 };
         self.submit(read.io(&mirror, self.now));
+    }
+
+    /// Plays fifty reads of each member that take these milliseconds.
+    pub(super) fn measure(&mut self, waits_ms: &[u64]) {
+        for (devid, &wait_ms) in (1..).zip(waits_ms) {
+            for _ in 0..50 {
+                self.submit_read(devid);
+                self.complete(devid, wait_ms);
+            }
+        }
+    }
+
+    pub(super) fn fail(&mut self, devid: u64) {
+        let member = self.member(devid);
+        self.members.get_mut(member).state = MemberState::Failed;
+        self.policy.on_members_change(&self.members);
     }
 
     fn complete(&mut self, devid: u64, wait_ms: u64) {
