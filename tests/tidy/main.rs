@@ -17,7 +17,6 @@ mod doc_words;
 mod documented;
 mod layers;
 mod lengths;
-mod policies;
 mod predicates;
 mod source;
 mod type_names;
@@ -40,7 +39,7 @@ struct Canary {
     caught_at: Vec<&'static str>,
 }
 
-const CHECKS: [Check; 21] = [
+const CHECKS: [Check; 19] = [
     Check { name: "file length", find: lengths::files, canary: lengths::files_canary },
     Check { name: "function length", find: lengths::functions, canary: lengths::functions_canary },
     Check { name: "line length", find: lengths::lines, canary: lengths::lines_canary },
@@ -49,8 +48,6 @@ const CHECKS: [Check; 21] = [
     Check { name: "clock of io", find: layers::io_clock, canary: layers::io_clock_canary },
     Check { name: "dead sources", find: dead::sources, canary: dead::sources_canary },
     Check { name: "dead data", find: dead::data, canary: dead::data_canary },
-    Check { name: "policy pages", find: policies::pages, canary: policies::pages_canary },
-    Check { name: "policy rows", find: policies::rows, canary: policies::rows_canary },
     Check { name: "module circles", find: circles::modules, canary: circles::modules_canary },
     Check { name: "unused items", find: unused::items, canary: unused::items_canary },
     Check {
