@@ -108,26 +108,6 @@ fn the_shortest_queue_keeps_both_members_busy() {
     assert_near(iops(&record), 500.0 + 1000.0 / 6.0, 0.01);
 }
 
-/// 192 KiB of contiguity: 2539 to 1269 of 3808 reads, where the patch series that introduced it
-/// measured 2532 to 1276; 256 KiB of contiguity: half and half, measured 1907 to 1901, but with
-/// requests of 512 KiB all from one mirror.
-#[test]
-fn round_robin_splits_sequential_reads_as_its_arithmetic_says() {
-    let array = delays("raid1", &["1ms", "1ms"]);
-    let split = |policy: &str, size: &str| {
-        let job = format!("rw=read\nbs={size}\nnumber_ios=3808\ntime_based=0");
-        member_reads(&simulate(&array, &jobs(&job), policy))
-    };
-    let sorted = |mut reads: Vec<u64>| {
-        reads.sort_unstable();
-        reads
-    };
-    assert_eq!(sorted(split("round-robin:192K", "128K")), [1269, 2539]);
-    assert_eq!(sorted(split("round-robin:192K", "256K")), [1269, 2539]);
-    assert_eq!(sorted(split("round-robin:256K", "128K")), [1904, 1904]);
-    assert_eq!(sorted(split("round-robin:256K", "512K")), [0, 3808]);
-}
-
 #[test]
 fn pid_sends_each_clone_to_a_mirror_of_its_own() {
     let array = delays("raid1", &["2ms", "2ms"]);

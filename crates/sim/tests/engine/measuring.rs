@@ -83,18 +83,6 @@ fn duration_bounds_the_ramp_and_the_start() {
 }
 
 #[test]
-fn a_run_stops_when_its_flag_is_set() {
-    let array = delays("single", &["1ms"]);
-    let job = jobs("rw=randread\nruntime=300d");
-    let (policy, checks) = (PolicyUnderTest::Policy("first"), Checks::Off);
-    let simulation =
-        Simulation { array: &array, job: &job, policy, seed: 1, duration: None, checks };
-    let stop = AtomicBool::new(true);
-    let error = run_until(&simulation, &stop).expect_err("it was stopped");
-    assert!(matches!(error, SimError::Stopped), "{error}");
-}
-
-#[test]
 fn stop_is_read_before_clones_start() {
     let array = delays("single", &["1ms"]);
     let job = jobs("rw=randread\nruntime=1");
