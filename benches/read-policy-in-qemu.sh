@@ -48,8 +48,8 @@ kernel=${headers[0]##*/linux-headers-}
 if [[ ! -e $cache/$kernel/usr/lib/modules/$kernel/vmlinuz ]]; then
     echo "== fetching Linux $kernel"
     mkdir -p "$cache/$kernel" "$sid/tmp/kernel"
-    chroot "$sid" sh -c "cd /tmp/kernel && apt-get download -qq linux-{binary,modules}-$kernel" \
-        2>/dev/null || chroot "$sid" sh -c "cd /tmp/kernel &&
+    # The root folder has no lists of packages after it was made.
+    chroot "$sid" sh -c "apt-get update -qq && cd /tmp/kernel &&
         apt-get download -qq linux-binary-$kernel linux-modules-$kernel"
     for package in "$sid"/tmp/kernel/*.deb; do
         dpkg-deb --extract "$package" "$cache/$kernel"
