@@ -62,7 +62,9 @@ start=$SECONDS
 rm -rf "$sid/build" && mkdir "$sid/build"
 cp -r "$root/kernel" "$sid/build/source"
 archives=("$sid"/usr/src/linux-source-*.tar.xz)
-chroot "$sid" make -s -j4 -C /build/source KDIR="/usr/src/linux-headers-$kernel" \
+# The kernel's objtool reads /proc.
+unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$sid" \
+    make -s -j4 -C /build/source KDIR="/usr/src/linux-headers-$kernel" \
     OUT=/build/modules SOURCE="/usr/src/${archives[0]##*/}" >"$output/build.log" 2>&1 ||
     { cat "$output/build.log" && exit 1; }
 echo "took $((SECONDS - start)) s"
