@@ -144,7 +144,7 @@ impl<'a> ClientFactory<'a> {
         let depth = if exclusive { 1 } else { section.depth };
         let requests = RequestStream::new(source, depth, section, now);
         if let Some(file) = section.file.filter(|file| !file.is_raw()) {
-            let region = section.regions(clone, free_bytes)[0];
+            let region = section.regions(clone, free_bytes)[0].region;
             let made = make_file(&file, free_bytes, region.offset + region.bytes);
             let at_line =
                 |error: Diagnostic| error.in_file(&self.run.job.file).at_line(section.line);
@@ -154,7 +154,8 @@ impl<'a> ClientFactory<'a> {
             return Ok(Box::new(requests));
         }
         let regions = section.regions(clone, free_bytes).into_iter();
-        let files = regions.map(|it| IoRange { offset: it.offset, length: it.bytes });
+        let files =
+            regions.map(|it| IoRange { offset: it.container.offset, length: it.container.bytes });
         let read_ahead_kib = self.run.array.host.read_ahead_kb;
         Ok(Box::new(BufferedClient::new(requests, read_ahead_kib, files.collect())))
     }

@@ -13,6 +13,7 @@ fn described(job: &Section) -> String {
         job.sizes[direction].iter().map(|it| format!("{}/{}", it.bytes / KIB, it.weight)).collect();
     let regions = (0..job.clones).map(|clone| {
         let regions = job.regions(clone, TIB).into_iter();
+        let regions = regions.map(|it| it.region);
         let regions = regions.map(|it| format!("{}+{}", it.offset / MIB, it.bytes / MIB));
         regions.collect::<Vec<_>>().join(",")
     });
@@ -202,10 +203,22 @@ fn what_fio_ends_early_is_refused_or_noted() {
         ("size=16m\nrandom_distribution=zoned_abs:60/4m:40/20m", "its region has 16 MiB"),
         ("random_generator=lfsr\nrandom_distribution=zoned:60/10:40/90", "lfsr with zones"),
         ("startdelay=5-10", "startdelay: `5-10` is a range, from which fio draws"),
+        ("size=4k\nnrfiles=2", "a region of 2 KiB, smaller than its block size of 4 KiB"),
+        ("filesize=2k\nnrfiles=3", "a region of 2 KiB, smaller than its block size of 4 KiB"),
+        ("numjobs=64\nnrfiles=1000\nsize=1g\nfilename_format=$filenum", "64000 files together"),
+        ("create_only=1", "every section has create_only=1"),
     ] {
         assert!(refused(options).contains(expected), "{}", refused(options));
     }
     assert_eq!(noted(&of("size=1g\nbs=16k,4k").unwrap()), "bs");
+    // fio draws no zone without requests, and no address of other jobs from a generator.
+    let accepted = [
+        "size=16m\nrandom_distribution=zoned_abs:100/4m:0/1g",
+        "filesize=2k-8k\nnrfiles=9",
+    ];
+    for options in accepted {
+        of(options).unwrap().validate_against(TIB).expect(options);
+    }
     for other in ["bs=16k", "bs=4k,16k", "bs=16k,4k\nnorandommap"] {
         assert_eq!(noted(&of(&format!("size=1g\n{other}")).unwrap()), "", "{other}");
     }
@@ -219,7 +232,23 @@ fn tens_of_thousands_of_names_are_read_at_once() {
     };
     assert_eq!(names(32768).unwrap().sections[0].target.count(), 32768);
     let error = names(32769).unwrap_err();
-    assert!(error.message.contains("has 32769 files, but at most 32768"), "{error}");
+    assert!(error.message.contains("at least 32769 files together"), "{error}");
+}
+
+/// As fio 3.33, in which each section finds what those above made.
+#[test]
+fn a_section_may_make_files_for_others() {
+    let text = "[make]\nfilename=data\nsize=3m\ncreate_only=1\n\
+                [part]\nstonewall\nfilename=data\nsize=1m\n\
+                [own]\nsize=1m\nnumjobs=2\nwait_for=make\n\
+                [all]\nstonewall\nfilename=data";
+    let file = parse(text).unwrap();
+    let region = |index: usize| file.sections[index].regions(0, TIB)[0];
+    let names: Vec<_> = file.sections.iter().map(|it| (it.index, &it.name[..])).collect();
+    assert_eq!(names, [(0, "part"), (1, "own"), (2, "all")]);
+    assert_eq!((region(0).region.bytes, region(0).container.bytes), (MIB, 3 * MIB));
+    assert_eq!((region(1).region.bytes, region(1).container.bytes), (MIB, MIB));
+    assert_eq!((region(2).region.bytes, region(2).container.bytes), (3 * MIB, 3 * MIB));
 }
 
 #[test]

@@ -16,8 +16,8 @@ use mirrorball_core::rng::Rng;
 use mirrorball_core::units::{MIB, SECTOR_BYTES};
 use std::collections::BTreeMap;
 
-/// Maximum number of files and devices of all clones together: a simulation has a state of half a
-/// KiB for each.
+/// Maximum number of files and devices of all clones together, where those that clones share count
+/// for each: a simulation has a state of half a KiB for each.
 pub(super) const FILES_MAX: u64 = 1 << 15;
 /// Names of files by fio, unless `filename` or `filename_format` is set.
 const FORMAT: &str = "$jobname.$jobnum.$filenum";
@@ -39,6 +39,8 @@ pub(super) struct FileDraft {
     pub(super) is_device: bool,
     /// Whether it works on the volume, whatever it names: a replay, or a file of an XFS.
     pub(super) is_volume: bool,
+    /// Whether its section makes the files and no requests.
+    pub(super) is_only_made: bool,
 }
 
 impl Default for FileDraft {
@@ -52,8 +54,18 @@ impl Default for FileDraft {
             bytes: None,
             is_device: false,
             is_volume: false,
+            is_only_made: false,
         }
     }
+}
+
+/// Files of a place that a section uses.
+struct UsedPlace {
+    index: usize,
+    /// Number of its files.
+    files: usize,
+    /// Sizes of its files that sections above made.
+    made_bytes: Vec<u64>,
 }
 
 /// Files or a device.
@@ -67,17 +79,21 @@ struct SharedPlace {
 /// Sets the targets of sections that have these files. Returns the number of devices that share the
 /// volume.
 pub(super) fn lay_out(sections: &mut [Section], drafts: &[FileDraft]) -> Result<usize, Diagnostic> {
-    let (mut places, mut used): (Vec<SharedPlace>, Vec<Vec<usize>>) = Default::default();
+    let (mut places, mut used): (Vec<SharedPlace>, Vec<Vec<UsedPlace>>) = Default::default();
     let mut named = BTreeMap::new();
+    let mut files: u64 = 0;
     for (section, draft) in sections.iter_mut().zip(drafts) {
-        used.push(draft.places_of(section, &mut places, &mut named));
-    }
-    let count =
-        |place: &SharedPlace| place.files.as_ref().map_or(1, |it| it.len() as u64 * place.sets);
-    let files: u64 = places.iter().map(count).sum();
-    if files > FILES_MAX {
-        let message = format!("the job has {files} files, but at most {FILES_MAX} are possible");
-        return Err(job_error(message, "reduce nrfiles or numjobs, or name fewer"));
+        let of_section = draft.places_of(section, &mut places, &mut named);
+        let of_clone: usize = of_section.iter().map(|place| place.files).sum();
+        files += of_clone as u64 * u64::from(section.clones);
+        used.push(of_section);
+        if files > FILES_MAX {
+            let message = format!(
+                "the clones of the job have at least {files} files together, but at most \
+                 {FILES_MAX} are possible"
+            );
+            return Err(job_error(message, "reduce nrfiles or numjobs, or name fewer"));
+        }
     }
     let (mut end, mut devices) = (0, 0);
     let mut parts = Vec::new();
@@ -85,36 +101,42 @@ pub(super) fn lay_out(sections: &mut [Section], drafts: &[FileDraft]) -> Result<
         parts.push(devices);
         devices += u64::from(place.files.is_none());
     }
-    let layouts: Vec<FileLayout> = places.iter().map(|place| place.lay_out(&mut end)).collect();
-    for (section, used) in sections.iter_mut().zip(used) {
-        let is_device = |&index: &usize| places[index].files.is_none();
+    let layouts: Vec<Vec<Vec<Region>>> =
+        places.iter().map(|place| place.lay_out(&mut end)).collect();
+    for ((section, draft), used) in sections.iter_mut().zip(drafts).zip(used) {
+        let is_device = |place: &UsedPlace| places[place.index].files.is_none();
         section.target = match used.first() {
             None => JobTarget::VOLUME,
             Some(first) if is_device(first) => {
-                let parts = used.iter().filter(|it| is_device(it)).map(|&it| parts[it]).collect();
+                let devices_of = used.iter().filter(|it| is_device(it));
+                let parts = devices_of.map(|it| parts[it.index]).collect();
                 JobTarget::Devices { parts, of: devices }
             }
-            Some(_) => JobTarget::Files(joined(used.iter().map(|&index| &layouts[index]))),
+            Some(_) => JobTarget::Files(joined(&used, &layouts, draft.sets(section))),
         };
     }
     Ok(devices as usize)
 }
 
-/// The files of several places as those of one.
-fn joined<'a>(layouts: impl Iterator<Item = &'a FileLayout>) -> FileLayout {
-    let mut sets: Vec<Vec<Region>> = Vec::new();
-    for layout in layouts {
-        sets.resize(sets.len().max(layout.sets.len()), Vec::new());
-        for (set, files) in sets.iter_mut().zip(&layout.sets) {
-            set.extend(files);
-        }
+/// The files of a section, which has `sets` of them.
+fn joined(used: &[UsedPlace], layouts: &[Vec<Vec<Region>>], sets: u64) -> FileLayout {
+    let set = |set: usize| {
+        let files = used.iter().filter_map(|place| Some((place, layouts[place.index].get(set)?)));
+        files.flat_map(|(place, files)| files.iter().take(place.files).copied()).collect()
+    };
+    let has_files = |place: &&UsedPlace| layouts[place.index].iter().any(|set| !set.is_empty());
+    let made_bytes = used.iter().filter(has_files).flat_map(|it| it.made_bytes.iter().copied());
+    let made_bytes: Vec<u64> = made_bytes.collect();
+    let is_made = made_bytes.iter().any(|&bytes| bytes > 0);
+    FileLayout {
+        sets: (0..sets as usize).map(set).collect(),
+        made_bytes: if is_made { made_bytes } else { Vec::new() },
     }
-    FileLayout { sets }
 }
 
 impl SharedPlace {
-    /// Places for the files, from `end` on.
-    fn lay_out(&self, end: &mut u64) -> FileLayout {
+    /// Places for the files of each set, from `end` on.
+    fn lay_out(&self, end: &mut u64) -> Vec<Vec<Region>> {
         let mut place = |bytes: &u64| {
             let align_bytes = bytes.next_power_of_two().clamp(SECTOR_BYTES, MIB);
             let offset = end.checked_next_multiple_of(align_bytes).unwrap_or(u64::MAX);
@@ -122,21 +144,19 @@ impl SharedPlace {
             Region { offset, bytes: *bytes }
         };
         let files = self.files.as_deref().unwrap_or_default();
-        FileLayout {
-            sets: (0..self.sets).map(|_| files.iter().map(&mut place).collect()).collect(),
-        }
+        (0..self.sets).map(|_| files.iter().map(&mut place).collect()).collect()
     }
 }
 
 impl FileDraft {
-    /// Indices of the places that a section works on, which are added to `places` if they are new.
-    /// None if it works on the volume.
+    /// The places that a section works on, which are added to `places` if they are new. None if it
+    /// works on the volume.
     fn places_of(
         &self,
         section: &mut Section,
         places: &mut Vec<SharedPlace>,
         named: &mut BTreeMap<String, usize>,
-    ) -> Vec<usize> {
+    ) -> Vec<UsedPlace> {
         let names = self.names();
         let is_device = self.is_device || names.iter().flatten().any(|name| is_device(name));
         let count = names.as_ref().map_or(self.count, |names| names.len() as u64);
@@ -145,13 +165,13 @@ impl FileDraft {
         if self.is_volume || (names.is_none() && files.is_none()) {
             return Vec::new();
         }
-        let (names, files) = match names {
+        let (names, files, each) = match names {
             Some(names) => {
                 let file = |at: usize| files.as_ref().map(|files| vec![files[at]]);
                 let files: Vec<_> = (0..names.len()).map(file).collect();
-                (names, files)
+                (names, files, 1)
             }
-            None => (vec![self.format.replace("$jobname", &self.header)], vec![files]),
+            None => (vec![self.format.replace("$jobname", &self.header)], vec![files], count),
         };
         let sets = self.sets(section);
         let found = names.into_iter().zip(files).map(|(name, files)| {
@@ -159,8 +179,10 @@ impl FileDraft {
             if index == places.len() {
                 places.push(SharedPlace { files: None, sets });
             }
+            let mut made_bytes = places[index].files.clone().unwrap_or_default();
+            made_bytes.resize(each as usize, 0);
             places[index].add(files, sets);
-            index
+            UsedPlace { index, files: each as usize, made_bytes }
         });
         found.collect()
     }
@@ -201,10 +223,8 @@ impl FileDraft {
         let each = most.saturating_sub(offset);
         let is_fixed =
             is_absolute && least == most && section.offset_increment == SizeOrPercent::Bytes(0);
-        section.size = match is_device {
-            true => Some(SizeOrPercent::Bytes(each)),
-            false => is_fixed.then_some(SizeOrPercent::Bytes(each.saturating_mul(count))),
-        };
+        let all = SizeOrPercent::Bytes(each.saturating_mul(count));
+        section.size = Some(all).filter(|_| is_device || is_fixed);
     }
 
     /// Bytes that a section needs of each of `count` files; `None` if it does not say so.
@@ -226,7 +246,6 @@ impl FileDraft {
         let Some(SizeOrPercent::Bytes(bytes)) = section.size else { return None };
         let last = step.saturating_mul(u64::from(section.clones) - 1);
         let end = offset.saturating_add(last).saturating_add(bytes / count);
-        let end = end.checked_next_multiple_of(SECTOR_BYTES).unwrap_or(end);
         Some(vec![end; count as usize])
     }
 }

@@ -53,7 +53,7 @@ pub use spec::{
     Access, AddressModifier, Allocation, Arrivals, DepthGoal, Direction, Distribution, FileOrder,
     FileSpec, Flow, Mix, PerDirection, Section, SizeOrPercent, SizeShare, StridedZones, Zone,
 };
-pub use target::{FileLayout, JobTarget, Region};
+pub use target::{FileLayout, JobTarget, Region, WorkRegion};
 
 use apply::OptionLine;
 use draft::{Draft, Finished};
@@ -157,6 +157,18 @@ impl JobFile {
             unbounded.map(Section::in_flight).sum()
         };
         groups.map(in_flight).max().unwrap_or(0)
+    }
+
+    /// Checks the regions within files, which do not depend on the volume.
+    fn check_regions(&self) -> Result<(), Diagnostic> {
+        let on_files = |job: &&Section| matches!(job.target, JobTarget::Files(_));
+        for job in self.sections.iter().filter(on_files) {
+            for clone in 0..job.clones {
+                let regions = job.try_regions(clone, 0, region::VOLUME);
+                regions.map_err(|fault| fault.in_file(&self.file).at_line(job.line))?;
+            }
+        }
+        Ok(())
     }
 
     /// Checks that every clone of every section fits a volume of `volume_bytes`. Fails if a clone's
@@ -410,28 +422,46 @@ impl<'a> JobReader<'a> {
             let fault = job_error("the file has no job", "add a section such as [random-reads]");
             return Err(fault.in_file(&self.result.file).at_line(1));
         }
+        let devices = layout::lay_out(&mut self.result.sections, &self.files)
+            .map_err(|fault| fault.in_file(&self.result.file).at_line(1))?;
+        self.leave_out_makers()?;
         let running = group::end_together(&mut self.result.sections, &self.groups);
         if let [never, ..] = &self.result.sections[running..] {
             let (name, line) = (never.name.clone(), never.line);
             let reason = format!("[{name}] and those below never run: a job above ends all");
             self.note(&self.result.file.clone(), line, "exit_what", &reason);
             self.result.sections.truncate(running);
-            self.files.truncate(running);
         }
         if !self.result.sections.iter().any(|section| section.counts) {
             let help = "remove `counts=no` from at least one section";
             let error = job_error("every section has `counts=no`, so the job has no score", help);
             return Err(error.in_file(&self.result.file).at_line(1));
         }
-        let devices = layout::lay_out(&mut self.result.sections, &self.files)
-            .map_err(|fault| fault.in_file(&self.result.file).at_line(1))?;
         if devices > 1 {
             let reason = format!("each of {devices} devices has an equal part of the volume");
             let file = self.result.file.clone();
             let first = self.result.sections.iter().find(|section| !section.target.is_volume());
             self.note(&file, first.map_or(1, |section| section.line), "filename", &reason);
         }
+        self.result.check_regions()?;
         Ok(self.result)
+    }
+
+    /// Removes the sections that make files only, when the files have their places.
+    fn leave_out_makers(&mut self) -> Result<(), Diagnostic> {
+        let mut makers = self.files.iter().map(|files| files.is_only_made);
+        let mut drafts = self.files.iter().map(|files| files.is_only_made);
+        self.result.sections.retain(|_| !makers.next().unwrap_or(false));
+        self.groups.retain(|_| !drafts.next().unwrap_or(false));
+        for (index, section) in self.result.sections.iter_mut().enumerate() {
+            section.index = index;
+        }
+        if self.result.sections.is_empty() {
+            let fault =
+                job_error("every section has create_only=1", "remove it from those that run");
+            return Err(fault.in_file(&self.result.file).at_line(1));
+        }
+        Ok(())
     }
 }
 

@@ -156,6 +156,7 @@ const ROWS: &[OptionRow] = &[
         Setter::Number([1, FILES_MAX], |draft, files| draft.files.count = files),
     ),
     takes("filesize", Setter::Text(setters::file_size)),
+    takes("create_only", Setter::Truth(|draft, on| draft.files.is_only_made = on)),
     takes("file_service_type", Setter::Text(lists::file_order)),
     takes(
         "openfiles",
@@ -373,7 +374,6 @@ const ROWS: &[OptionRow] = &[
     // Options that would change the result.
     refused("opendir", OFF, "the simulation has no directory to list\nwrite nrfiles and filesize"),
     refused("pre_read", OFF, "the page cache would serve every read\nremove the section"),
-    refused("create_only", OFF, "fio would create files and run no job\nremove the section"),
     refused(
         "bs_is_seq_rand",
         OFF,

@@ -2,8 +2,8 @@
 //! or files.
 
 use super::error::job_error;
-use super::spec::{Access, AddressModifier, Direction, Distribution, Section, SizeOrPercent};
-use super::target::{FileLayout, JobTarget, Region};
+use super::spec::{Access, Direction, Distribution, Section, SizeOrPercent};
+use super::target::{FileLayout, JobTarget, Region, WorkRegion};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{SECTOR_BYTES, format_bytes};
 
@@ -12,13 +12,13 @@ pub(super) const VOLUME: &str = "the volume";
 
 impl Section {
     /// The regions of clone number `clone` on a volume of `volume_bytes`, one for each of its files
-    /// or devices: whole blocks of its smallest size, unless requests may go round.
+    /// or devices.
     ///
     /// # Panics
     /// If one does not lie within the volume; [`JobFile::validate_against`] checks it.
     ///
     /// [`JobFile::validate_against`]: super::JobFile::validate_against
-    pub fn regions(&self, clone: u32, volume_bytes: u64) -> Vec<Region> {
+    pub fn regions(&self, clone: u32, volume_bytes: u64) -> Vec<WorkRegion> {
         match self.try_regions(clone, volume_bytes, VOLUME) {
             Ok(regions) => regions,
             Err(fault) => panic!("job {}: {}", self.name, fault.message),
@@ -27,7 +27,7 @@ impl Section {
 
     /// Checks that its files lie within a volume, which errors call `place`.
     pub(super) fn check_files(&self, volume_bytes: u64, place: &str) -> Result<(), Diagnostic> {
-        let JobTarget::Files(FileLayout { sets }) = &self.target else { return Ok(()) };
+        let JobTarget::Files(FileLayout { sets, .. }) = &self.target else { return Ok(()) };
         let ends = sets.iter().flatten().map(|file| file.offset.saturating_add(file.bytes));
         let Some(end) = ends.max().filter(|&end| end > volume_bytes) else { return Ok(()) };
         let beyond = beyond(end, volume_bytes, place);
@@ -47,21 +47,56 @@ impl Section {
         clone: u32,
         volume_bytes: u64,
         place: &str,
-    ) -> Result<Vec<Region>, Diagnostic> {
+    ) -> Result<Vec<WorkRegion>, Diagnostic> {
         let containers = self.target.containers(clone, volume_bytes);
         let place = match (&self.target, containers.len()) {
             (JobTarget::Files(_), _) => "its file",
             (_, 1) => place,
             _ => "its part of the volume",
         };
-        let in_container = |it: &Region| {
+        let in_container = |(it, made_bytes): &(Region, u64)| {
             let region = self.region_in(clone, it.bytes, place)?;
-            Ok(Region { offset: it.offset + region.offset, ..region })
+            // fio makes a file as large as the region needs.
+            let is_made_for_it = self.file.is_some_and(|file| !file.is_raw());
+            let made_bytes = if is_made_for_it { 0 } else { *made_bytes };
+            let bytes = (region.offset + region.bytes).max(made_bytes);
+            let region = Region { offset: it.offset + region.offset, ..region };
+            Ok(WorkRegion { region, container: Region { bytes, ..*it } })
         };
-        containers.iter().map(in_container).collect()
+        let regions = containers.iter().map(in_container).collect::<Result<Vec<_>, _>>()?;
+        self.check_blocks(&regions)?;
+        Ok(regions)
     }
 
-    /// The smallest request: regions are whole numbers of it.
+    /// Checks that a block fits one of the files or devices. As in fio, there are no requests to
+    /// the others.
+    fn check_blocks(&self, regions: &[WorkRegion]) -> Result<(), Diagnostic> {
+        let largest = self.mix.directions().iter().map(|&direction| self.block_bytes(direction));
+        let largest = largest.max().unwrap_or(SECTOR_BYTES);
+        let is_room = |WorkRegion { region, container }: &WorkRegion| {
+            container.offset + container.bytes - region.offset >= largest && region.bytes > 0
+        };
+        let all: u64 = regions.iter().map(|it| it.region.bytes).sum();
+        if all >= self.smallest_block() && regions.iter().any(is_room) {
+            return Ok(());
+        }
+        let most = regions.iter().map(|it| it.region.bytes).max().unwrap_or(0);
+        let (region, block) = (format_bytes(most), format_bytes(largest));
+        let message = format!(
+            "job `{}` has a region of {region}, smaller than its block size of {block}",
+            self.name
+        );
+        let is_on_files = matches!(self.target, JobTarget::Files(_));
+        let all = format_bytes(largest.saturating_mul(regions.len() as u64));
+        let help = match regions.len() {
+            1 if is_on_files => format!("make size or filesize {block} or larger"),
+            1 => format!("make size {block} or larger"),
+            _ => format!("make filesize {block}, or size {all}, or larger"),
+        };
+        Err(job_error(message, help))
+    }
+
+    /// The smallest request.
     fn smallest_block(&self) -> u64 {
         let sizes = self.mix.directions().iter().map(|&direction| self.block_bytes(direction));
         sizes.min().unwrap_or(SECTOR_BYTES)
@@ -79,9 +114,6 @@ impl Section {
     /// The region of a clone within a device or file of `whole_bytes`.
     fn region_in(&self, clone: u32, whole_bytes: u64, place: &str) -> Result<Region, Diagnostic> {
         let block_bytes = self.smallest_block();
-        let is_whole =
-            self.ends_with_blocks() || matches!(self.size, Some(SizeOrPercent::Percent(_)));
-        let whole = |bytes: u64| bytes / block_bytes * block_bytes;
         let align_bytes = self.offset_align.unwrap_or(block_bytes);
         // fio rounds a relative offset up to whole blocks, and a relative size down.
         let start_of = |extent| match extent {
@@ -97,23 +129,15 @@ impl Section {
         let bytes = match self.size {
             None => whole_bytes.saturating_sub(offset),
             Some(SizeOrPercent::Bytes(bytes)) => bytes / files,
+            Some(SizeOrPercent::Percent(100)) => whole_bytes.saturating_sub(offset),
             // A relative offset was rounded up, so the last of several clones may lack a block.
             Some(SizeOrPercent::Percent(percent)) => {
-                part(whole_bytes, percent).min(whole_bytes.saturating_sub(offset))
+                let bytes = part(whole_bytes, percent).min(whole_bytes.saturating_sub(offset));
+                bytes / block_bytes * block_bytes
             }
         };
         self.check_end(clone, offset, bytes, (whole_bytes, place))?;
-        let largest = self.mix.directions().iter().map(|&direction| self.block_bytes(direction));
-        let largest = largest.max().unwrap_or(SECTOR_BYTES);
-        if whole(bytes) < largest {
-            let (region, largest) = (format_bytes(bytes), format_bytes(largest));
-            let message = format!(
-                "job `{}` has a region of {region}, smaller than its block size of {largest}",
-                self.name
-            );
-            return Err(job_error(message, format!("make size {largest} or larger")));
-        }
-        let counts = self.mix.directions().iter().map(|&it| self.place_count(it, whole(bytes)));
+        let counts = self.mix.directions().iter().map(|&it| self.place_count(it, bytes));
         let count = counts.min().unwrap_or(1);
         if let Distribution::Sequence { blocks, .. } = &self.distribution
             && let Some(block) = blocks.iter().find(|&&block| block >= count)
@@ -121,29 +145,17 @@ impl Section {
             let message = format!("the sequence of job `{}` has a block {block}", self.name);
             return Err(job_error(message, format!("the region has {count} blocks, from 0 on")));
         }
-        self.check_zones(whole(bytes))?;
-        Ok(Region { offset, bytes: if is_whole { whole(bytes) } else { bytes } })
+        self.check_zones(bytes)?;
+        Ok(Region { offset, bytes })
     }
 
-    /// Whether a pass ends where no whole block is left. As in fio, a pass that goes round has as
-    /// many bytes as the region, the part of a block at its end included.
-    fn ends_with_blocks(&self) -> bool {
-        let is_plain = self.modifier == AddressModifier::None;
-        is_plain
-            && match self.access {
-                Access::Sequential => self.mix.directions().len() == 1,
-                Access::Random => {
-                    let is_uniform = self.distribution == Distribution::Uniform;
-                    is_uniform && self.random_map && self.random_percent.0 == [100; 3]
-                }
-            }
-    }
-
-    /// Checks that the zones of a distribution lie within a region: fio ends a job beyond it.
+    /// Checks that the zones with requests lie within a region: fio ends a job beyond it.
     fn check_zones(&self, region_bytes: u64) -> Result<(), Diagnostic> {
         let Distribution::Zoned(zones) = &self.distribution else { return Ok(()) };
         let end = |&direction: &Direction| {
-            let sizes = zones[direction].iter().map(|zone| match zone.size {
+            let last = zones[direction].iter().rposition(|zone| zone.access_percent > 0);
+            let used = &zones[direction][..last.map_or(0, |last| last + 1)];
+            let sizes = used.iter().map(|zone| match zone.size {
                 SizeOrPercent::Bytes(bytes) => bytes,
                 SizeOrPercent::Percent(_) => 0,
             });

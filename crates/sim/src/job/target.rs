@@ -9,6 +9,14 @@ pub struct Region {
     pub bytes: u64,
 }
 
+/// A region that a clone works on, and the device or file that holds it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WorkRegion {
+    pub region: Region,
+    /// As fio finds or makes it: a request may reach beyond the region, but not beyond this.
+    pub container: Region,
+}
+
 /// Devices or files that a section works on.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub enum JobTarget {
@@ -25,6 +33,9 @@ pub enum JobTarget {
 pub struct FileLayout {
     /// Sets of files: one if all clones share them. Clone `n` has the set `n % sets`.
     pub sets: Vec<Vec<Region>>,
+    /// Size of each file before its first clone makes it larger, if a section above made it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub made_bytes: Vec<u64>,
 }
 
 impl Default for JobTarget {
@@ -49,15 +60,21 @@ impl JobTarget {
         }
     }
 
-    /// The whole devices or files of a clone.
-    pub(super) fn containers(&self, clone: u32, volume_bytes: u64) -> Vec<Region> {
+    /// The whole devices or files of a clone, and how much of each there is before it begins.
+    pub(super) fn containers(&self, clone: u32, volume_bytes: u64) -> Vec<(Region, u64)> {
         match self {
-            JobTarget::Devices { of: 1, .. } => vec![Region { offset: 0, bytes: volume_bytes }],
+            JobTarget::Devices { of: 1, .. } => {
+                vec![(Region { offset: 0, bytes: volume_bytes }, volume_bytes)]
+            }
             JobTarget::Devices { parts, of } => {
                 let bytes = volume_bytes / of / SECTOR_BYTES * SECTOR_BYTES;
-                parts.iter().map(|part| Region { offset: part * bytes, bytes }).collect()
+                let part = |part: &u64| (Region { offset: part * bytes, bytes }, bytes);
+                parts.iter().map(part).collect()
             }
-            JobTarget::Files(FileLayout { sets }) => sets[clone as usize % sets.len()].clone(),
+            JobTarget::Files(FileLayout { sets, made_bytes }) => {
+                let made = made_bytes.iter().copied().chain(std::iter::repeat(0));
+                sets[clone as usize % sets.len()].iter().copied().zip(made).collect()
+            }
         }
     }
 }

@@ -269,7 +269,7 @@ fn variables_are_replaced() {
 
 #[test]
 fn regions_are_resolved_and_held_against_the_volume() {
-    let region = |options: &str, clone| job(options).regions(clone, GIB)[0];
+    let region = |options: &str, clone| job(options).regions(clone, GIB)[0].region;
     assert_eq!(region("", 0), Region { offset: 0, bytes: GIB });
     assert_eq!(region("offset=1m", 0), Region { offset: MIB, bytes: GIB - MIB });
     assert_eq!(region("size=3%\nbs=1m", 0), Region { offset: 0, bytes: 30 * MIB });
@@ -277,8 +277,8 @@ fn regions_are_resolved_and_held_against_the_volume() {
     assert_eq!(region("size=8k\noffset=33%", 0).offset, (GIB * 33 / 100).next_multiple_of(4096));
     let step = "size=25%\noffset_increment=25%\nnumjobs=4";
     assert_eq!(region(step, 3), Region { offset: 768 * MIB, bytes: 256 * MIB });
-    let size_without_last_part = Region { offset: 0, bytes: 8 * KIB };
-    assert_eq!(region("size=12k\nbs=8k", 0), size_without_last_part);
+    let with_last_part = Region { offset: 0, bytes: 12 * KIB };
+    assert_eq!(region("size=12k\nbs=8k", 0), with_last_part);
     let complaint = |options: &str| {
         let file = parse(&format!("\n[job]\n{options}")).unwrap();
         file.validate_against(GIB).map_err(|error| (error.line, error.message))
@@ -294,7 +294,7 @@ fn regions_are_resolved_and_held_against_the_volume() {
     let steps = "filename=/dev/sdb\nsize=400m\noffset_increment=400m\nnumjobs=3";
     assert_eq!(complaint(steps), Err((Some(2), last_clone.to_owned())));
     let small = "job `job` has a region of 4 KiB, smaller than its block size of 8 KiB";
-    assert_eq!(complaint("size=4k\nbs=8k"), Err((Some(2), small.to_owned())));
+    assert_eq!(complaint("offset=1048572k\nbs=8k"), Err((Some(2), small.to_owned())));
     assert!(complaint("offset=100%").is_err());
 }
 

@@ -2,7 +2,7 @@
 
 use super::block_source::BlockSource;
 use super::map::RandomMap;
-use crate::job::{Access, AddressModifier, Direction, Mix, Region, Section};
+use crate::job::{Access, AddressModifier, Direction, Distribution, Mix, Section, WorkRegion};
 use mirrorball_core::rng::Rng;
 
 #[derive(Clone, Copy, Debug)]
@@ -22,17 +22,19 @@ pub(super) struct DirectionStream {
     /// Distance between random addresses.
     align_bytes: u64,
     region_bytes: u64,
+    /// Bytes of the file or device in front of the region, and from its start on.
+    before_bytes: u64,
+    room_bytes: u64,
     count: u64,
     place: BlockSource,
+    is_random: bool,
     random_percent: u64,
     /// Where its last request ended, and where it began.
     position: u64,
     last_start: u64,
     modifier: AddressModifier,
-    /// Whether a request that does not fit the end of the region ends the job, as with a skip.
-    ends: bool,
-    /// Whether one that would follow the end is random.
-    is_random_at_end: bool,
+    /// Whether a request that would follow the end of the region goes to its start.
+    goes_round: bool,
     /// The one size, or zero if each is drawn.
     fixed_bytes: u64,
     /// (cumulative share, bytes).
@@ -88,16 +90,26 @@ impl DirectionDraw {
 }
 
 impl DirectionStream {
-    /// The requests of `direction`.
+    /// The requests of `direction` to a region, or a zone of it.
     pub(super) fn new(
         job: &Section,
         direction: Direction,
-        region: Region,
+        WorkRegion { region, container }: WorkRegion,
+        goes_round: bool,
         rng: &mut Rng,
     ) -> DirectionStream {
         let block_bytes = job.block_bytes(direction);
         let align_bytes = job.align_bytes[direction].unwrap_or(block_bytes);
-        let count = job.place_count(direction, region.bytes);
+        let count = match job.distribution {
+            // As in fio, with the part of a block at the end.
+            Distribution::Zipf { .. }
+            | Distribution::Pareto { .. }
+            | Distribution::Normal { .. } => {
+                let blocks = [Direction::Read, Direction::Write].map(|it| job.block_bytes(it));
+                region.bytes.div_ceil(blocks[0].min(blocks[1]))
+            }
+            _ => job.place_count(direction, job.zones.map_or(region.bytes, |it| it.range_bytes)),
+        };
         let used = job.access == Access::Random && job.mix.directions().contains(&direction);
         let place = match used {
             true => {
@@ -120,25 +132,25 @@ impl DirectionStream {
             block_bytes,
             align_bytes,
             region_bytes: region.bytes,
+            before_bytes: region.offset - container.offset,
+            room_bytes: container.offset + container.bytes - region.offset,
             count,
             place,
+            is_random,
             random_percent,
             position: 0,
             last_start: 0,
             modifier: job.modifier,
-            ends: !job.time_based
-                && (is_random || matches!(job.modifier, AddressModifier::Skip(_))),
-            is_random_at_end: !job.time_based
-                && is_random
-                && !matches!(job.modifier, AddressModifier::Runs { is_identical: true, .. }),
+            goes_round,
             fixed_bytes,
             sizes,
             weight,
         }
     }
 
-    /// Draws the next request, by the random map if there is one. `None` at the end of a region
-    /// that ends the job, and where the map has no block for it.
+    /// Draws the next request, by the random map if there is one. `None` where fio ends a file: at
+    /// an address behind the region, for a request that reaches beyond the file or device, and
+    /// where the map has no block for it.
     #[inline(always)]
     pub(super) fn next(
         &mut self,
@@ -151,85 +163,91 @@ impl DirectionStream {
             (_, 100) => true,
             (_, percent) => rng.below(100) < percent,
         };
-        let is_at_end = self.position >= self.region_bytes;
-        let random = random || (is_at_end && self.is_random_at_end);
-        if !random {
-            let offset = self.following()?;
-            let length = self.length(self.region_bytes - offset, rng);
-            return Some(self.at(offset, length));
-        }
-        let Some(map) = map else {
-            let offset = self.place.draw(rng) * self.align_bytes;
-            let length = self.length(self.region_bytes - offset, rng);
-            return Some(self.at(offset, length));
+        let following = if random { None } else { self.following() };
+        let (offset, visits) = match (following, map) {
+            (Some(offset), _) => (offset, None),
+            (None, _) if !self.is_random => return None,
+            (None, None) => (self.place.draw(rng) * self.align_bytes, None),
+            (None, Some(map)) => {
+                let block = map.draw(self.count, rng)?;
+                (block * self.align_bytes, Some((map, block)))
+            }
         };
-        let block = map.draw(self.count, rng)?;
-        let offset = block * self.align_bytes;
-        let room = self.region_bytes.checked_sub(offset).filter(|&it| it >= self.block_bytes)?;
-        let length = map.visit(block, self.length(room, rng), self.block_bytes);
-        Some(self.at(offset, length))
+        let left = self.region_bytes.checked_sub(offset).filter(|&left| left > 0)?;
+        let mut length = self.length(left, rng)?;
+        if offset + length > self.room_bytes {
+            return None;
+        }
+        if let Some((map, block)) = visits {
+            length = map.visit(block, length, self.block_bytes);
+        }
+        (self.position, self.last_start) = (offset + length, offset);
+        Some(DrawTarget { offset, length })
     }
 
     /// Starts over at the region's start.
     pub(super) fn restart(&mut self) {
-        self.position = 0;
+        (self.position, self.last_start) = (0, 0);
     }
 
-    pub(super) fn block_bytes(&self) -> u64 {
-        self.block_bytes
+    /// Starts over if its last request ended at `end` or behind it.
+    pub(super) fn restart_at(&mut self, end: u64) {
+        if self.position >= end {
+            self.position = 0;
+        }
     }
 
-    /// Whether a request that follows the last one fits in the region.
-    pub(super) fn has_room(&self) -> bool {
-        self.random_percent > 0 || self.position + self.block_bytes <= self.region_bytes
+    /// Sets the number of bytes from the region's start to the end of the file or device.
+    pub(super) fn set_room(&mut self, bytes: u64) {
+        self.room_bytes = bytes;
     }
 
+    /// The address of a request that is not random. `None` at the end of the file or device.
     #[inline]
-    fn at(&mut self, offset: u64, length: u64) -> DrawTarget {
-        (self.position, self.last_start) = (offset + length, offset);
-        DrawTarget { offset, length }
+    fn following(&mut self) -> Option<u64> {
+        if let AddressModifier::Runs { is_identical: true, .. } = self.modifier {
+            return Some(self.last_start);
+        }
+        if self.goes_round {
+            self.restart_at(self.region_bytes);
+        }
+        if self.position >= self.room_bytes {
+            return None;
+        }
+        match self.modifier {
+            AddressModifier::Skip(bytes) => Some(self.skipped(bytes)),
+            _ => Some(self.position),
+        }
     }
 
-    /// The address of a request that is not random.
-    #[inline]
-    fn following(&self) -> Option<u64> {
-        let next = match self.modifier {
-            AddressModifier::Skip(bytes) => self.skipped(bytes)?,
-            AddressModifier::Runs { is_identical: true, .. } => self.last_start,
-            _ => self.position,
+    /// The address after a skip of bytes, which may be negative. As in fio, the size and the offset
+    /// of the region are taken for addresses in it.
+    fn skipped(&self, bytes: i64) -> u64 {
+        let position = match self.position {
+            0 if bytes < 0 && self.before_bytes > 0 => {
+                self.region_bytes.wrapping_sub(self.before_bytes)
+            }
+            position => position,
         };
-        match next + self.block_bytes <= self.region_bytes {
-            true => Some(next),
-            // As in fio, what does not fit ends a job that skips.
-            false if self.ends => None,
-            false => Some(0),
+        let next = position.wrapping_add_signed(bytes);
+        match position {
+            0 => 0,
+            _ if next < self.before_bytes + self.room_bytes => next,
+            _ if bytes > 0 => self.before_bytes,
+            _ => self.region_bytes.wrapping_add_signed(bytes),
         }
     }
 
-    /// The address after a skip of bytes, which may be negative. As in fio, a job that ends exactly
-    /// at the end of its region is done, and any other goes round.
-    fn skipped(&self, bytes: i64) -> Option<u64> {
-        if self.position >= self.region_bytes {
-            return if self.ends { None } else { Some(0) };
-        }
-        if self.position == 0 {
-            return Some(0);
-        }
-        let region = self.region_bytes;
-        match self.position.checked_add_signed(bytes).filter(|&next| next < region) {
-            Some(next) => Some(next),
-            None if bytes > 0 => Some(0),
-            None => region.checked_add_signed(bytes).or(Some(0)),
-        }
-    }
-
+    /// Draws a length for a request, with this number of bytes to the end of the region. `None` if
+    /// several sizes are drawn and none fits.
     #[inline]
-    fn length(&self, room: u64, rng: &mut Rng) -> u64 {
+    fn length(&self, left: u64, rng: &mut Rng) -> Option<u64> {
         if self.fixed_bytes > 0 {
-            return self.fixed_bytes;
+            return Some(self.fixed_bytes);
         }
         let draw = rng.below(self.weight);
         let (_, bytes) = self.sizes[self.sizes.partition_point(|(end, _)| *end <= draw)];
-        if bytes <= room { bytes } else { self.block_bytes }
+        let bytes = if bytes <= left { bytes } else { self.block_bytes };
+        Some(bytes).filter(|&bytes| bytes <= left)
     }
 }

@@ -4,7 +4,9 @@ use super::DIRECTIONS;
 use super::block_source::BlockSource;
 use super::direction_stream::{AddressTurn, DirectionStream, DrawTarget};
 use super::map::RandomMap;
-use crate::job::{Access, AddressModifier, Direction, FileOrder, Region, Section, StridedZones};
+use crate::job::{
+    Access, AddressModifier, Direction, Distribution, FileOrder, Section, StridedZones, WorkRegion,
+};
 use mirrorball_core::rng::Rng;
 
 /// The files of a clone; one if it works on the volume.
@@ -31,13 +33,12 @@ pub(super) struct FileSet {
 /// One file: a stream for each direction.
 #[derive(Clone, Debug)]
 struct FileStream {
-    region: Region,
+    region: WorkRegion,
     streams: [DirectionStream; 3],
     map: Option<RandomMap>,
     zones: Option<ZoneState>,
-    /// Bytes of a pass that are left; counted if its end ends the file.
-    left: u64,
-    is_mapped: bool,
+    /// Whether it starts over at its end.
+    is_endless: bool,
 }
 
 /// The zone that requests go to.
@@ -57,9 +58,15 @@ pub(super) struct FileTarget {
 }
 
 impl FileSet {
-    pub(super) fn new(job: &Section, regions: &[Region], rng: &mut Rng) -> FileSet {
-        let files: Vec<_> = regions.iter().map(|it| FileStream::new(job, *it, rng)).collect();
-        let count = files.len();
+    pub(super) fn new(job: &Section, regions: &[WorkRegion], rng: &mut Rng) -> FileSet {
+        let count = regions.len();
+        let bytes: u64 = regions.iter().map(|it| it.region.bytes).sum();
+        let pass_bytes = job.pass_bytes.map_or(bytes, |pass| pass.min(bytes));
+        let writes = job.mix.directions().contains(&Direction::Write);
+        let goes_round = (job.time_based && count == 1)
+            || (writes && job.io_bytes.is_some_and(|bytes| bytes > pass_bytes));
+        let file = |it: &WorkRegion| FileStream::new(job, *it, goes_round, rng);
+        let files: Vec<_> = regions.iter().map(file).collect();
         let draw = match &job.file_order {
             FileOrder::Drawn(law) if count > 1 => Some(BlockSource::new(law, count as u64, rng)),
             _ => None,
@@ -130,16 +137,14 @@ impl FileSet {
             }
             self.choose(rng);
             let file = &mut self.files[self.open[self.current]];
-            if file.has_room(direction)
-                && let Some(target) = file.next(direction, turn, rng)
-            {
+            if let Some(target) = file.next(direction, turn, rng) {
                 return Some(target);
             }
             self.open.remove(self.current);
             self.ios_left = 0;
-            // The file after it takes its place.
-            self.current = self.current.checked_sub(1).unwrap_or(self.open.len());
             self.open_files();
+            // The file after it takes its place.
+            self.current = self.current.checked_sub(1).unwrap_or(self.open.len().saturating_sub(1));
         }
     }
 
@@ -171,16 +176,19 @@ impl FileSet {
 }
 
 impl FileStream {
-    fn new(job: &Section, region: Region, rng: &mut Rng) -> FileStream {
+    fn new(job: &Section, region: WorkRegion, goes_round: bool, rng: &mut Rng) -> FileStream {
         let zones = job.zones.map(|zones| ZoneState { zones, start: 0, bytes: 0 });
-        let bytes = job.zones.map_or(region.bytes, |zones| zones.range_bytes.min(region.bytes));
-        let part = Region { bytes, ..region };
-        let map = RandomMap::of(job, bytes, rng);
-        let streams = DIRECTIONS.map(|direction| DirectionStream::new(job, direction, part, rng));
-        let is_mapped = job.access == Access::Sequential || map.is_some();
-        FileStream { region, streams, map, zones, left: region.bytes, is_mapped }
+        let map_bytes = job.zones.map_or(region.region.bytes, |zones| zones.range_bytes);
+        let map = RandomMap::of(job, map_bytes, rng);
+        let streams = DIRECTIONS
+            .map(|direction| DirectionStream::new(job, direction, region, goes_round, rng));
+        let is_skewed =
+            matches!(&job.file_order, FileOrder::Drawn(law) if *law != Distribution::Uniform);
+        let is_endless = is_skewed || (job.time_based && job.access == Access::Random);
+        FileStream { region, streams, map, zones, is_endless }
     }
 
+    /// Draws the next request of a direction. `None` at its end.
     #[inline(always)]
     fn next(
         &mut self,
@@ -188,40 +196,60 @@ impl FileStream {
         turn: AddressTurn,
         rng: &mut Rng,
     ) -> Option<FileTarget> {
-        let mut start = self.region.offset;
+        let mut start = self.region.region.offset;
         if self.zones.is_some() {
-            self.enter_zone(rng);
+            self.enter_zone(direction, rng);
             start += self.zones.as_ref().map_or(0, |zone| zone.start);
         }
         let stream = &mut self.streams[direction as usize];
-        let DrawTarget { offset, length } = stream.next(self.map.as_mut(), turn, rng)?;
-        self.left = self.left.saturating_sub(length);
+        let mut drawn = stream.next(self.map.as_mut(), turn, rng);
+        if drawn.is_none() && self.is_endless {
+            drawn = self.next_of_another_pass(direction, turn, rng);
+        }
+        let DrawTarget { offset, length } = drawn?;
         if let Some(zone) = &mut self.zones {
             zone.bytes += length;
         }
         Some(FileTarget { offset: start + offset, length })
     }
 
-    /// Moves to the next zone if it is time, or to the start of the zone at its end.
     #[inline(never)]
-    fn enter_zone(&mut self, rng: &mut Rng) {
+    fn next_of_another_pass(
+        &mut self,
+        direction: Direction,
+        turn: AddressTurn,
+        rng: &mut Rng,
+    ) -> Option<DrawTarget> {
+        self.restart_streams(rng);
+        self.streams[direction as usize].next(self.map.as_mut(), turn, rng)
+    }
+
+    /// Moves to the next zone if it is time, or to the start of the zone at its end. As in fio,
+    /// zones go on to the end of the file or device.
+    #[inline(never)]
+    fn enter_zone(&mut self, direction: Direction, rng: &mut Rng) {
         let Some(ZoneState { zones, start, bytes }) = &mut self.zones else { return };
-        let is_through = *bytes >= zones.size_bytes;
-        if !is_through && !bytes.is_multiple_of(zones.range_bytes) {
-            return;
-        }
-        if is_through {
+        let WorkRegion { region, container } = self.region;
+        let room_bytes = container.offset + container.bytes - region.offset;
+        let stream = &mut self.streams[direction as usize];
+        if *bytes >= zones.size_bytes {
             *bytes = 0;
             *start += zones.range_bytes + zones.skip_bytes;
-            if *start + zones.range_bytes > self.region.bytes {
+            if *start >= room_bytes {
                 *start = 0;
             }
+            stream.restart();
         }
-        self.restart_streams(rng);
+        stream.restart_at(zones.range_bytes);
+        let room_bytes = room_bytes - *start;
+        let is_new_round = bytes.is_multiple_of(zones.range_bytes);
+        self.streams.iter_mut().for_each(|stream| stream.set_room(room_bytes));
+        if is_new_round {
+            self.restart_streams(rng);
+        }
     }
 
     fn restart(&mut self, rng: &mut Rng) {
-        self.left = self.region.bytes;
         if let Some(zone) = &mut self.zones {
             (zone.start, zone.bytes) = (0, 0);
         }
@@ -233,11 +261,5 @@ impl FileStream {
         if let Some(map) = &mut self.map {
             map.restart(rng);
         }
-    }
-
-    /// Whether a request of a direction fits in what is left of the file.
-    fn has_room(&self, direction: Direction) -> bool {
-        let stream = &self.streams[direction as usize];
-        !self.is_mapped || (self.left >= stream.block_bytes() && stream.has_room())
     }
 }

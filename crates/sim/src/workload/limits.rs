@@ -46,12 +46,12 @@ impl RequestBudget {
         // Whether another pass follows depends on the bytes of both.
         let ios_each = if job.mix == Mix::TrimWrite { 2 } else { 1 };
         let io_bytes = job.io_bytes.unwrap_or(0) / ios_each;
-        let mixed = matches!(job.mix, Mix::ReadWrite { .. });
-        // fio lets a mixed sequential job go round within one pass until io_size is reached.
-        let pass_bytes = match job.access {
-            Access::Sequential if mixed => bytes.max(io_bytes),
-            _ => bytes,
-        };
+        let writes = job.mix.directions().contains(&Direction::Write);
+        // fio lets a job that writes go round within one pass until io_size is reached.
+        let goes_round = writes
+            && job.mix != Mix::TrimWrite
+            && (job.access == Access::Sequential || !job.random_map);
+        let pass_bytes = if goes_round { bytes.max(io_bytes) } else { bytes };
         let used = job.mix.directions().iter().flat_map(|&direction| &job.sizes[direction]);
         RequestBudget {
             endless: job.time_based,

@@ -40,7 +40,7 @@ impl RandomMap {
     #[inline]
     pub(super) fn draw(&mut self, count: u64, rng: &mut Rng) -> Option<u64> {
         match self {
-            RandomMap::Single(coverage) => Some(coverage.next(rng)),
+            RandomMap::Single(coverage) => coverage.next(),
             RandomMap::Several(map) => map.next_free(rng.below(count)),
         }
     }

@@ -11,12 +11,15 @@
 //! - A *pass* moves as many bytes as the region has. Passes follow until `loops` are done and
 //!   `io_size` is reached; `number_ios` and `io_size` count per loop. With `time_based` only the
 //!   runtime ends a job, and a sequential one starts over at the region's end.
+//! - A file ends, for the pass, at an address behind its region, at a request that reaches beyond
+//!   the file or device itself, and where the random map has no block left. A request may reach
+//!   beyond the region. What would follow the end of the file or device in a random job is random.
 //! - The random map: without `norandommap` each block starts one request per pass, in an order
 //!   computed in constant memory. With several sizes (`bssplit`, `bsrange`) blocks of the smallest
 //!   size are mapped, and a request ends before a visited block, so that none overlap in a pass.
 //!   Directions share a map if their blocks are alike. A size that does not fit the end of the
 //!   region is replaced by the smallest, where fio draws again.
-//! - Several files: each has positions and maps of its own, and is done when its pass is.
+//! - Several files: each has positions and maps of its own.
 //! - `trimwrite`: each discard is followed by a write of the same range.
 //! - `thinktime`: after that many requests nothing is issued until all have completed and the time
 //!   has passed. `fsync`: after that many writes a flush is issued, and nothing else until it has
@@ -42,11 +45,13 @@ mod replay_stream;
 #[cfg(test)]
 mod distribution_tests;
 #[cfg(test)]
+mod end_tests;
+#[cfg(test)]
 mod replay_tests;
 #[cfg(test)]
 mod tests;
 
-use crate::job::{AddressModifier, Direction, Section, SizeOrPercent};
+use crate::job::{AddressModifier, Direction, Section, WorkRegion};
 use arrivals::ArrivalSchedule;
 use direction_stream::DirectionDraw;
 use file_set::{FileSet, FileTarget};
@@ -116,6 +121,8 @@ pub struct Workload {
     in_flight: u32,
 }
 
+/// Passes without a request after which a job is taken for one without any.
+const EMPTY_PASSES_MAX: u64 = 1 << 12;
 pub(super) const DIRECTIONS: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
 
 impl Workload {
@@ -127,7 +134,7 @@ impl Workload {
         let mut rng = Rng::stream(clone_spec.seed, &label);
         let regions = job.regions(clone_spec.clone, clone_spec.volume_bytes);
         let files = FileSet::new(job, &regions, &mut rng);
-        let bytes = regions.iter().map(|region| region.bytes).sum();
+        let bytes = regions.iter().map(|it| it.region.bytes).sum();
         let start = clone_spec.group_start.max(job.start_delay);
         let stop_after = |runtime| start.saturating_add(job.ramp).saturating_add(runtime);
         let schedules = DIRECTIONS.map(|direction| ArrivalSchedule::new(job, direction, start));
@@ -136,7 +143,7 @@ impl Workload {
         Workload {
             pick: DirectionDraw::new(job.mix),
             files,
-            is_unaligned: is_unaligned(job),
+            is_unaligned: is_unaligned(job, &regions),
             rng,
             drawn: None,
             trimmed: None,
@@ -217,7 +224,10 @@ impl Workload {
             return self.trimmed.take();
         }
         let mut drawn = self.files.next(direction, &mut self.rng);
-        if drawn.is_none() {
+        for _ in 0..EMPTY_PASSES_MAX {
+            if drawn.is_some() {
+                break;
+            }
             self.budget.end_pass();
             if self.budget.is_spent() && !self.begin_pass() {
                 return None;
@@ -328,21 +338,20 @@ impl Workload {
     }
 }
 
-/// Whether a request of a job may not be whole sectors.
-fn is_unaligned(job: &Section) -> bool {
+/// Whether a request of a job to its regions may not be whole sectors.
+fn is_unaligned(job: &Section, regions: &[WorkRegion]) -> bool {
     let is_odd = |bytes: u64| !bytes.is_multiple_of(SECTOR_BYTES);
     let sizes = job.mix.directions().iter().flat_map(|&direction| &job.sizes[direction]);
-    let starts = [job.offset, job.offset_increment];
-    let starts = starts.iter().filter_map(|start| match start {
-        SizeOrPercent::Bytes(bytes) => Some(*bytes),
-        SizeOrPercent::Percent(_) => None,
-    });
+    let starts = regions.iter().map(|it| it.region.offset);
     let aligned = job.align_bytes.0.into_iter().chain([job.offset_align]).flatten();
-    let skip = match job.modifier {
-        AddressModifier::Skip(bytes) => Some(bytes.unsigned_abs()),
-        _ => None,
+    let (skip, ends) = match job.modifier {
+        // Backwards the addresses count from the end.
+        AddressModifier::Skip(bytes) if bytes < 0 => (Some(bytes.unsigned_abs()), regions),
+        AddressModifier::Skip(bytes) => (Some(bytes.unsigned_abs()), &[][..]),
+        _ => (None, &[][..]),
     };
+    let ends = ends.iter().map(|it| it.region.bytes);
     let zones = job.zones.iter().flat_map(|it| [it.range_bytes, it.skip_bytes]);
-    let bytes = sizes.map(|size| size.bytes).chain(starts).chain(aligned).chain(skip);
+    let bytes = sizes.map(|size| size.bytes).chain(starts).chain(aligned).chain(skip).chain(ends);
     bytes.chain(zones).any(is_odd)
 }

@@ -26,7 +26,7 @@ pub(super) struct Permutation {
     multipliers: [u64; ROUNDS],
 }
 
-/// A permutation that is walked once through, and shuffled again when it is through.
+/// A permutation that is walked once through.
 #[derive(Clone, Debug)]
 pub(super) struct Coverage {
     order: Permutation,
@@ -81,14 +81,12 @@ impl Coverage {
         Coverage { order: Permutation::new(count, rng), next: 0 }
     }
 
-    /// The next number. Each comes once before any comes again.
+    /// The next number, or `None` if each came.
     #[inline]
-    pub(super) fn next(&mut self, rng: &mut Rng) -> u64 {
-        if self.next == self.order.count {
-            self.restart(rng);
-        }
+    pub(super) fn next(&mut self) -> Option<u64> {
+        let index = Some(self.next).filter(|&it| it < self.order.count)?;
         self.next += 1;
-        self.order.at(self.next - 1)
+        Some(self.order.at(index))
     }
 
     /// Forgets what came, and draws another order.
@@ -120,8 +118,12 @@ mod tests {
     fn a_pass_is_followed_by_another_order() {
         let mut rng = Rng::new(3);
         let mut coverage = Coverage::new(1000, &mut rng);
-        let mut pass = || (0..1000).map(|_| coverage.next(&mut rng)).collect::<Vec<u64>>();
+        let mut pass = || {
+            coverage.restart(&mut rng);
+            std::iter::from_fn(|| coverage.next()).collect::<Vec<u64>>()
+        };
         let (first, second) = (pass(), pass());
+        assert_eq!(first.len(), 1000);
         assert_ne!(first, second);
         let sorted = |mut numbers: Vec<u64>| {
             numbers.sort_unstable();

@@ -64,7 +64,7 @@ impl ReplayStream {
         Ok(ReplayStream {
             reader: replay.file.open(clone_spec.seed)?,
             replay: replay.clone(),
-            region: job.regions(clone_spec.clone, clone_spec.volume_bytes)[0],
+            region: job.regions(clone_spec.clone, clone_spec.volume_bytes)[0].region,
             start,
             stop: job.runtime.map_or(Nanos::MAX, stop_after),
             pending: None,
