@@ -93,12 +93,13 @@ impl JobReader<'_> {
         }
         let applied = setter.apply(draft, name, value);
         let is_size = matches!(setter, Setter::Number(..)) || options::ONE_SIZE.contains(&&**name);
-        let is_count = ["iodepth", "numjobs", "nrfiles"].contains(&&**name);
-        let beginning = value.and_then(|text| value::beginning(text, is_count));
+        let beginning = value.and_then(|text| value::beginning(name, text));
         match beginning.filter(|_| applied.is_err() && is_size) {
             Some(beginning) => {
                 setter.apply(draft, name, Some(beginning))?;
-                let reason = format!("fio reads `{beginning}`, and ignores what follows");
+                let is_range = value.is_some_and(|text| text[beginning.len()..].starts_with('-'));
+                let instead = if is_range { "; bsrange=4k-64k sets a range" } else { "" };
+                let reason = format!("fio reads `{beginning}`, and ignores what follows{instead}");
                 self.note(file, *line, name, &reason);
                 Ok(())
             }

@@ -4,6 +4,7 @@ use super::engines::{Engine, EngineDepth, EnginePath};
 use super::error::job_error;
 use super::group::GroupDraft;
 use super::layout::FileDraft;
+use super::replay::ReplayPace;
 use super::replay_draft::{INEFFECTIVE, ReplayDraft, drop_ineffective};
 use super::spec::{
     Access, AddressModifier, Arrivals, DepthGoal, Direction, Distribution, Flow, Mix, PerDirection,
@@ -113,14 +114,16 @@ impl Draft {
         }
         if self.job.arrivals == Arrivals::Poisson && !self.job.has_rate() {
             let message = format!("job `{}` has rate_process=poisson but no rate", self.job.name);
-            return Err(job_error(message, "add a rate, for example rate_iops=200"));
+            let fault = job_error(message, "add a rate, for example rate_iops=200");
+            return Err(self.at("rate_process", fault));
         }
         let has_both =
             |it| self.job.rate_bytes_per_s[it].and(self.job.rate_ios_per_s[it]).is_some();
         if [Direction::Read, Direction::Write, Direction::Trim].into_iter().any(has_both) {
             let message =
                 format!("job `{}` has a rate in bytes and one in requests", self.job.name);
-            return Err(job_error(message, "remove rate= or rate_iops=: fio refuses both"));
+            let fault = job_error(message, "remove rate= or rate_iops=: fio refuses both");
+            return Err(self.at("rate_iops", fault));
         }
         for (sizes, listed) in self.job.sizes.0.iter_mut().zip(&mut self.listed_sizes.0) {
             *sizes = listed.take().unwrap_or_else(|| std::mem::take(sizes));
@@ -133,13 +136,14 @@ impl Draft {
         let has_depth = self.places.contains_key("iodepth");
         self.finish_generator(&mut notes)?;
         self.note_sizes(&mut notes);
+        if self.replay.path.is_some() && self.job.think_time > Nanos::ZERO {
+            let message = "`thinktime` cannot be combined with read_iolog";
+            let help = "write `; mirrorball: replay=think`, or remove it";
+            return Err(self.at("thinktime", job_error(message, help)));
+        }
         let replay = std::mem::take(&mut self.replay);
-        replay.finish(&mut self.job, has_depth, context).map_err(|fault| {
-            match self.places.get("read_iolog") {
-                Some((file, line)) => fault.in_file(file).at_line(*line),
-                None => fault,
-            }
-        })?;
+        let finished = replay.finish(&mut self.job, has_depth, context);
+        finished.map_err(|fault| self.at("read_iolog", fault))?;
         self.finish_path(&mut notes);
         self.files.is_device |= self.engine.path == EnginePath::Device;
         self.files.is_volume =
@@ -150,6 +154,14 @@ impl Draft {
         });
         let notes = notes.collect();
         Ok(Finished { job: self.job, files: self.files, notes })
+    }
+
+    /// An error at the line of an option, if it is set.
+    fn at(&self, option: &str, fault: Diagnostic) -> Diagnostic {
+        match self.places.get(option) {
+            Some((file, line)) => fault.in_file(file).at_line(*line),
+            None => fault,
+        }
     }
 
     fn finish_verify(&mut self, notes: &mut Notes) {
@@ -201,21 +213,24 @@ impl Draft {
         let blocks = self.job.mix.directions().iter().flat_map(|&d| &self.job.sizes[d]);
         if blocks.map(|size| size.bytes).max().is_some_and(|bytes| bytes > range_bytes) {
             let help = "make zonerange as large as a block";
-            return Err(job_error("a zone is smaller than a block", help));
+            let option = if self.zones.range_bytes == 0 { "zonesize" } else { "zonerange" };
+            return Err(self.at(option, job_error("a zone is smaller than a block", help)));
         }
         self.job.zones = Some(StridedZones { size_bytes, range_bytes, skip_bytes });
         Ok(())
     }
 
-    /// A shift register visits each block once, with a map and without.
+    /// A shift register visits each block once, with a map and without. Only random addresses come
+    /// from it.
     fn finish_generator(&mut self, notes: &mut Notes) -> Result<(), Diagnostic> {
-        if !self.is_lfsr {
+        let is_random = self.job.access == Access::Random && self.replay.path.is_none();
+        if !self.is_lfsr || !is_random {
             return Ok(());
         }
         if matches!(self.job.distribution, Distribution::Zoned(_)) {
             let message =
                 "random_generator=lfsr with zones: fio ends such a job after a few requests";
-            return Err(job_error(message, "remove random_generator"));
+            return Err(self.at("random_generator", job_error(message, "remove random_generator")));
         }
         self.job.random_map = true;
         let sizes = self.job.mix.directions().iter().flat_map(|&d| &self.job.sizes[d]);
@@ -266,12 +281,14 @@ impl Draft {
                 "`latency_target` with numjobs={clones}: the clones of a job have one result, \
                  which each would restart"
             );
-            return Err(job_error(message, "write a section for each clone"));
+            let fault = job_error(message, "write a section for each clone");
+            return Err(self.at("latency_target", fault));
         }
         match (job.mix, self.ranges) {
             (_, 0 | 1) => {}
             (Mix::TrimWrite, _) => {
-                return Err(job_error("num_range with rw=trimwrite: fio refuses it", "remove it"));
+                let fault = job_error("num_range with rw=trimwrite: fio refuses it", "remove it");
+                return Err(self.at("num_range", fault));
             }
             (Mix::Only(Direction::Trim), ranges) => {
                 job.depth = job.depth.saturating_mul(ranges as u32);
@@ -291,11 +308,17 @@ impl Draft {
         let is_synchronous = self.is_synchronous && job.replay.is_none();
         let flushes = [("fsync", job.fsync), ("fdatasync", job.fdatasync)];
         for (option, _) in flushes.into_iter().filter(|(_, every)| *every > 0) {
-            if let Mix::ReadWrite { .. } = job.mix {
-                let reason = "flushes follow writes only, as in fio 3.38; older versions of fio \
-                              flush also after each read behind such a write";
-                notes.push((option, reason.to_owned()));
-            }
+            let reason = match job.mix {
+                Mix::ReadWrite { .. } => {
+                    "flushes follow writes only, as in fio 3.38; older versions of fio flush also \
+                     after each read behind such a write"
+                }
+                Mix::TrimWrite => {
+                    "flushes follow writes, as in fio 3.42; fio 3.33 makes none among discards"
+                }
+                Mix::Only(_) => continue,
+            };
+            notes.push((option, reason.to_owned()));
         }
         if !self.engine.has_page_cache() {
             job.direct = true;
@@ -307,6 +330,10 @@ impl Draft {
         }
         if let Some(replay) = &job.replay {
             notes.extend(replay.merged().map(|reason| ("read_iolog", reason)));
+            if replay.pace == ReplayPace::Closed {
+                let reason = "has no effect: a closed replay does not keep the times of the trace";
+                notes.push(("replay_time_scale", reason.to_owned()));
+            }
         }
         if is_synchronous && writes {
             job.fsync = 1;

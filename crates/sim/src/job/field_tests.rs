@@ -36,7 +36,7 @@ fn options_of_public_job_files_are_understood() {
     for (options, expected, notes) in [
         // What fio reads in part, or with what is around it.
         ("size=1g:1g\nnumjobs=1*2\nloops=0", read, "size numjobs"),
-        ("blocksize=4k-512k\nsize=1g", "", ""),
+        ("blocksize=4k-512k\nsize=1g", read, "blocksize"),
         ("filename= /dev/sdb\nsize=1g", read, "filename"),
         ("bs=$pagesize\nsize=1g", read, ""),
         ("size=1m-2m", "", ""),
@@ -214,6 +214,7 @@ fn what_fio_ends_early_is_refused_or_noted() {
     // fio draws no zone without requests, and no address of other jobs from a generator.
     let accepted = [
         "size=16m\nrandom_distribution=zoned_abs:100/4m:0/1g",
+        "size=16m\nrw=read\nrandom_generator=lfsr\nrandom_distribution=zoned:60/10:40/90",
         "filesize=2k-8k\nnrfiles=9",
     ];
     for options in accepted {

@@ -140,9 +140,9 @@ impl Replay {
             ReplayPace::Closed => "as fast as possible",
             ReplayPace::ThinkTime => "with the think times of the trace",
         };
-        let rate = match self.time_scale_percent {
-            100 => String::new(),
-            percent => format!(", at {percent} % of its rate"),
+        let rate = match (self.time_scale_percent, self.pace) {
+            (100, _) | (_, ReplayPace::Closed) => String::new(),
+            (percent, _) => format!(", at {percent} % of its rate"),
         };
         let total: u64 = OPS.map(|op| self.count(op)).iter().sum();
         let of_all = match summary.total() {

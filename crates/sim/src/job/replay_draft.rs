@@ -14,7 +14,7 @@ use super::pragma_words::{one_of, words};
 use super::replay::{Replay, ReplayPace};
 use super::spec::{Arrivals, Direction, Mix, Section, SizeOrPercent, SizeShare};
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::units::{Nanos, SECTOR_BYTES};
+use mirrorball_core::units::SECTOR_BYTES;
 use mirrorball_trace::{TraceFile, TraceOp, TraceSummary};
 use std::sync::Arc;
 
@@ -78,10 +78,6 @@ impl ReplayDraft {
                 }
             };
         };
-        if job.think_time > Nanos::ZERO {
-            let message = "`thinktime` cannot be combined with read_iolog";
-            return Err(job_error(message, "write `; mirrorball: replay=think`, or remove it"));
-        }
         let pragma = self.pragma.clone().unwrap_or_default();
         let file = (context.trace)(path, pragma.format.as_deref(), pragma.device);
         let file = file.map_err(of_trace)?;

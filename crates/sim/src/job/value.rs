@@ -62,25 +62,33 @@ pub(super) fn expand(
     }
     expanded.push_str(rest);
     let expanded = expanded.replace("$pagesize", "4096");
-    let keyword = ["$mb_memory", "$ncpus"].into_iter().find(|k| expanded.contains(k));
-    match keyword {
-        Some(keyword) => Err(job_error(
+    let keywords = [
+        ("$mb_memory", "its memory in MiB, which `free -m` prints"),
+        ("$ncpus", "the number of its processors, which `nproc` prints"),
+    ];
+    match keywords.into_iter().find(|(keyword, _)| expanded.contains(keyword)) {
+        Some((keyword, what)) => Err(job_error(
             format!("`{keyword}` depends on the machine that fio runs on"),
-            "write the number itself",
+            format!("write {what}"),
         )),
         None => Ok(expanded),
     }
 }
 
 /// The part of `text` that fio reads, if it is a number with a unit and something follows, such as
-/// `4k:8k` for one size; of a count also before a sign, as in `128*4`. Of a range fio reads now the
-/// first size, now the last.
-pub(super) fn beginning(text: &str, is_count: bool) -> Option<&str> {
+/// `4k:8k` for one size; of a count also before a sign, as in `128*4`, and of a block also of a
+/// range, as in `4k-64k`.
+pub(super) fn beginning<'a>(option: &str, text: &'a str) -> Option<&'a str> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).filter(|&end| end > 0)?;
     let end = text.find(|c: char| !c.is_ascii_alphanumeric())?;
-    let is_list = text[end..].starts_with([',', '.', '%', '-']);
-    let is_calculated = is_count && text[end..].starts_with(['*', '+', '/']);
-    ((end > digits || is_calculated) && !is_list).then_some(&text[..end])
+    let has_signs: &[char] = match option {
+        "iodepth" | "numjobs" | "nrfiles" => &['*', '+', '/'],
+        "bs" | "blocksize" if !text.contains(',') => &['-'],
+        _ => &[],
+    };
+    let rest = &text[end..];
+    let is_list = rest.starts_with([',', '.', '%', '-']);
+    (rest.starts_with(has_signs) || (end > digits && !is_list)).then_some(&text[..end])
 }
 
 /// A size or count.

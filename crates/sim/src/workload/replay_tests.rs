@@ -246,7 +246,7 @@ fn a_replay_is_in_no_flow() {
 fn what_cannot_be_replayed_is_refused() {
     let alibaba = TraceOnDisk::new("bad", "v,R,0,4096,1\n");
     for (options, expected) in [
-        ("thinktime=5", "job.fio:2: `thinktime` cannot be combined with read_iolog"),
+        ("thinktime=5", "job.fio:4: `thinktime` cannot be combined with read_iolog"),
         ("; mirrorball: replay=think", "needs response times, which the format alibaba lacks"),
         ("; mirrorball: replay=opne", "unknown pace `opne`"),
         ("; mirrorball: replay=open devise=1", "unknown word `devise`"),
