@@ -133,7 +133,7 @@ impl TraceSummary {
         let others = other_sizes(&kind.sizes);
         if others * 100 >= kind.requests.max(1) * OTHER_SIZES {
             let all = kind.requests;
-            text += &format!("; {others} of {all} requests have other sizes, each too rare\n");
+            text += &format!("; {others} of {all} requests had sizes too rare for bssplit\n");
         }
         text += &kind.place(is_sequential, clones, self.end_bytes, limit_bytes);
         if clones > 1 {

@@ -41,7 +41,7 @@ const SECTOR_BYTES: u64 = 512;
 pub const RESULT_BYTES_MAX: u64 = 12 << 20;
 
 /// The cell that one output of fio and its logs make. Its repeat and seed are those of the first.
-/// Fails if the text holds no output of fio 3, or one without latencies; the message follows the
+/// Fails if the text holds no output of fio 2 or 3, or none with requests; the message follows the
 /// name of the file.
 pub fn cell(text: &[u8], logs: &[Log], about: &ImportLabels) -> Result<CellRecord> {
     if text.len() as u64 > RESULT_BYTES_MAX {
