@@ -74,6 +74,15 @@ fn a_replay_is_compared_checked_and_run_again_when_its_trace_changes() {
     let checked = stdout(&folder.run(&["check", "replay.fio"]));
     let expected = "[web] replay of `web.csv` (alibaba): 500 requests over 499ms, 80 % reads";
     assert!(checked.contains(expected), "{checked}");
+    let more = "numjobs=2\nruntime=5\nreplay_no_stall=1\nreplay_time_scale=50\n";
+    let twice = format!("[web]\nread_iolog=web.csv\ndirect=1\n{more}");
+    fs::write(folder.path("twice.fio"), twice).unwrap();
+    let checked = stdout(&folder.run(&["check", "twice.fio"]));
+    assert!(
+        checked.contains("1 in flight, by each of 2 processes, for 5.00s at most\n"),
+        "{checked}"
+    );
+    assert!(checked.contains("`replay_time_scale`: has no effect"), "{checked}");
 
     let compare = |output: &str| {
         let options = ["--policy", "pid,round-robin", "--repeats", "1", "-o", output];

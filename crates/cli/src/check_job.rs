@@ -3,7 +3,7 @@
 use mirrorball_core::units::{Nanos, format_bytes as size};
 use mirrorball_sim::job::{
     Access, AddressModifier, Arrivals, Background, Direction, Distribution, FileOrder, JobFile,
-    JobTarget, Mix, Note, Region, Section, SizeOrPercent, SizeShare,
+    JobTarget, Mix, Note, Region, Section, SizeOrPercent, SizeShare, Zone,
 };
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -62,9 +62,34 @@ fn pauses(job: &Section) -> String {
 }
 
 fn job_line(job: &Section) -> String {
-    if let Some(replay) = &job.replay {
-        return format!("{}, at most {} in flight", replay.describe(), job.depth);
-    }
+    let clones = match (job.clones, &job.replay) {
+        (1, _) => String::new(),
+        (clones, None) => format!(", {clones} processes"),
+        (clones, Some(_)) => format!(", by each of {clones} processes"),
+    };
+    let cache = if job.direct { "" } else { ", through the page cache" };
+    let until = match (job.runtime, job.time_based) {
+        (Some(runtime), true) if job.replay.is_none() => format!(", for {runtime}"),
+        (Some(runtime), _) => format!(", for {runtime} at most"),
+        (None, _) => String::new(),
+    };
+    let end = if job.ends.is_some() { ", and the first to end ends its group" } else { "" };
+    let ramp = if job.ramp == Nanos::ZERO { String::new() } else { format!(" after {}", job.ramp) };
+    let score = if job.counts { "" } else { ", not in the score" };
+    let requests = match &job.replay {
+        Some(replay) => {
+            format!("{}, at most {} in flight{clones}", replay.describe(), job.depth)
+        }
+        None => {
+            let (rates, pauses, flushes) = (rates(job), pauses(job), flushes(job));
+            format!("{}{clones}{rates}{pauses}{flushes}", generated(job))
+        }
+    };
+    format!("{requests}{cache}{until}{ramp}{end}{score}")
+}
+
+/// The requests of a section without a trace, and where they go.
+fn generated(job: &Section) -> String {
     let access = match job.access {
         Access::Sequential => "sequential",
         Access::Random => "random",
@@ -98,25 +123,8 @@ fn job_line(job: &Section) -> String {
         Some(SizeOrPercent::Bytes(bytes)) => size(bytes),
         Some(SizeOrPercent::Percent(percent)) => format!("{percent} % of the {target}"),
     };
-    let clones =
-        if job.clones == 1 { String::new() } else { format!(", {} processes", job.clones) };
-    let cache = if job.direct { "" } else { ", through the page cache" };
-    let until = match (job.runtime, job.time_based) {
-        (Some(runtime), true) => format!(", for {runtime}"),
-        (Some(runtime), false) => format!(", for {runtime} at most"),
-        (None, _) => String::new(),
-    };
-    let end = if job.ends.is_some() { ", and the first to end ends its group" } else { "" };
-    let ramp = if job.ramp == Nanos::ZERO { String::new() } else { format!(" after {}", job.ramp) };
-    format!(
-        "{access} {mix} of {} over {region}{offset}, {} in flight{clones}{}{}{}{cache}{until}\
-         {ramp}{end}",
-        sizes_of(job, *job.mix.directions().last().expect("a job has a direction")),
-        job.depth,
-        rates(job),
-        pauses(job),
-        flushes(job)
-    )
+    let sizes = sizes_of(job, *job.mix.directions().last().expect("a job has a direction"));
+    format!("{access} {mix} of {sizes} over {region}{offset}, {} in flight", job.depth)
 }
 
 /// Parts of a line in words; none if there are none.
@@ -178,9 +186,35 @@ fn distributed(job: &Section) -> Option<String> {
         Distribution::Zipf { theta, .. } => format!("zipf {theta}"),
         Distribution::Pareto { h, .. } => format!("pareto {h}"),
         Distribution::Normal { deviation, .. } => format!("normal, {deviation} % wide"),
-        Distribution::Zoned(_) => "more in some zones than in others".to_owned(),
+        Distribution::Zoned(zones) => {
+            let directions = job.mix.directions();
+            let of = |direction: &Direction| zones_of(&zones[*direction]);
+            match directions.iter().all(|it| zones[*it] == zones[directions[0]]) {
+                true => of(&directions[0]),
+                false => {
+                    let names = ["reads", "writes", "trims"];
+                    let named = |it: &Direction| format!("{}: {}", names[*it as usize], of(it));
+                    directions.iter().map(named).collect::<Vec<_>>().join("; ")
+                }
+            }
+        }
         Distribution::Sequence { blocks, .. } => format!("{} blocks again and again", blocks.len()),
     })
+}
+
+/// Zones, and the share of the requests to each.
+fn zones_of(zones: &[Zone]) -> String {
+    let zone = |zone: &Zone| {
+        let bytes = match zone.size {
+            SizeOrPercent::Bytes(bytes) => size(bytes),
+            SizeOrPercent::Percent(percent) => format!("{percent} %"),
+        };
+        format!("{} % in {bytes}", zone.access_percent)
+    };
+    match zones {
+        [] => "evenly".to_owned(),
+        zones => zones.iter().map(zone).collect::<Vec<_>>().join(", then "),
+    }
 }
 
 /// How much is requested, and when it begins, where that is unusual.
@@ -346,6 +380,7 @@ mod tests {
             "random_distribution=pareto:0.3",
             "random_distribution=normal:20",
             "random_distribution=zoned:60/10:40/90",
+            "; mirrorball: counts=no\n[b]\nsize=1g",
             "percentage_random=20",
             "norandommap",
             "zonemode=strided\nzonesize=1m\nzonerange=2m\nzoneskip=4m",
@@ -368,6 +403,14 @@ mod tests {
         ] {
             assert_ne!(shown(options), base, "{options}");
         }
+        let zones = |shares: &str| shown(&format!("random_distribution={shares}"));
+        let expected = "60 % in 10 %, then 40 % in 90 %\n";
+        assert!(zones("zoned:60/10:40/90").contains(expected), "{}", zones("zoned:60/10:40/90"));
+        let of_reads = zones("zoned_abs:60/10m:40/90m,100/1g");
+        let expected = "reads: 60 % in 10 MiB, then 40 % in 90 MiB; writes: 100 % in 1 GiB\n";
+        assert!(of_reads.contains(expected), "{of_reads}");
+        let uncounted = shown("; mirrorball: counts=no\n[b]\nsize=1g");
+        assert!(uncounted.contains("1 in flight, not in the score\n"), "{uncounted}");
         let files = "nrfiles=4\nfilesize=64m";
         for options in ["file_service_type=sequential", "file_service_type=random", "openfiles=2"] {
             assert_ne!(shown(&format!("{files}\n{options}")), shown(files), "{options}");
