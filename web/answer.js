@@ -15,14 +15,17 @@ function commands(title, list) {
 }
 
 /** How much faster a policy is; a rough one is rounded. */
-function factor_text(advised) {
+function factor_text(advised, compared) {
   if (advised.factor === null) return "what you have completed nothing";
-  const digits = advised.is_rough ? 1 : 2;
-  const about = advised.is_rough ? "about " : "";
-  return `${about}${advised.factor.toFixed(digits)} times as fast`;
+  const times = (factor) => advised.is_rough ? `about ${factor.toFixed(1)} times`
+    : `${factor.toFixed(2)} times`;
+  const short = advised.is_overloaded ? ", which is not all of the load" : "";
+  const throughput = advised.throughput === null ? ""
+    : `; ${times(advised.throughput)} the requests/s${short}`;
+  return `${times(advised.factor)} as fast in ${compared}${throughput}`;
 }
 
-function candidate(title, advised) {
+function candidate(title, advised, compared) {
   if (!advised) return null;
   const set = advised.commands;
   const slower = advised.slower.map((it) => `${it.job} at ${it.factor.toFixed(2)} times the speed`);
@@ -35,7 +38,7 @@ function candidate(title, advised) {
     advised.is_unverified && set.set.length && "These commands were not verified in a source.",
   ].filter(Boolean);
   return el("section", { class: "offer" }, el("h3", {}, title),
-    el("p", { class: "policy" }, el("b", {}, advised.spec), `: ${factor_text(advised)}`),
+    el("p", { class: "policy" }, el("b", {}, advised.spec), `: ${factor_text(advised, compared)}`),
     commands("Set", set.set), commands("Add the new disk", set.add),
     commands("Check", set.check ? [set.check] : []), commands("Undo", set.undo),
     notes.map((note) => el("p", { class: "note" }, prose(note))));
@@ -51,7 +54,7 @@ function best_offered(advice) {
     return el("section", { class: "offer" }, el("h3", {}, "Best that your system offers"),
       el("p", { class: "policy" }, text));
   }
-  return candidate("Best that your system offers", advice.offered);
+  return candidate("Best that your system offers", advice.offered, advice.compared);
 }
 
 function job_table(answer) {
@@ -86,7 +89,9 @@ function what_if_table(what_if) {
     job.gain === null ? "" : `${job.gain.toFixed(2)}×`]);
   const is_rough = what_if.spread > 0.25;
   const factor = (gain) => is_rough ? `about ${figure(Number(gain.toPrecision(2)))}` : gain.toFixed(2);
-  const gain = what_if.gain === null ? "not known" : `${factor(what_if.gain)} times as fast`;
+  const { compared } = what_if.array.advice;
+  const gain = what_if.gain === null ? "not known"
+    : `${factor(what_if.gain)} times as fast in ${compared}`;
   return el("section", { class: "offer" }, el("h3", {}, "The change"),
     el("p", { class: "policy" }, `${what_if.changes.join("; ")}: `, el("b", {}, gain)),
     table("Each array with its best setting", ["Job", "Before", "After", "Gain"], rows));
@@ -97,17 +102,20 @@ function show_answer({ answer, text }, is_last, repeats) {
   const it = answer.what_if ? answer.what_if.array : answer.array;
   const { advice } = it;
   const assumed = advice.now_is_assumed ? ", the default of your system" : "";
+  const unserved = advice.unserved.map((it) =>
+    `${figure(it.iops)} of ${it.asked} requests/s of ${it.name}`);
+  const load = unserved.length ? `; it does not serve the load: ${unserved.join(", ")}` : "";
   const kind = is_last ? "" : `First answer, from ${repeats} repeats: the rest is being simulated.`;
   $("answer-body").replaceChildren(
     kind ? el("p", { class: "kind" }, kind) : "",
     what_if_table(answer.what_if) || "",
     ...it.first.map((step) => el("p", { class: "state" }, prose(step))),
     el("section", { class: "offer" }, el("h3", {}, "What you have"),
-      el("p", { class: "policy" }, el("b", {}, advice.now), assumed),
+      el("p", { class: "policy" }, el("b", {}, advice.now), assumed, load),
       advice.remark ? el("p", { class: "note" }, prose(advice.remark)) : ""),
     best_offered(advice),
-    candidate("On condition", advice.conditional) || "",
-    candidate("Best known", advice.known) || "",
+    candidate("On condition", advice.conditional, advice.compared) || "",
+    candidate("Best known", advice.known, advice.compared) || "",
     el("p", { class: "note" }, `How sure this is: ${advice.confidence}.`),
     job_table(it), maintenance_table(it) || "",
     el("details", {}, el("summary", {}, prose("The same as `mirrorball advise` prints it")),

@@ -12,6 +12,7 @@ pub mod chosen_system;
 mod confidence;
 pub mod effort;
 pub mod figure_text;
+pub mod load;
 pub mod maintenance;
 pub mod new_layouts;
 pub mod page;
@@ -24,6 +25,7 @@ use crate::experiment::study::Study;
 use crate::experiment::systems::{
     Availability, Commands, InForce, Offer, Setting, System, offers_for,
 };
+use load::UnservedSection;
 use mirrorball_core::policies::{PolicyInfo, Spec};
 use mirrorball_disk::array_file::ArraySpec;
 #[cfg(test)]
@@ -74,6 +76,10 @@ pub struct Advice {
     pub conditional: Option<AdvisedPolicy>,
     /// The best of all policies compared, if it is better than those.
     pub known: Option<AdvisedPolicy>,
+    /// What factors compare, in words: the figures by which the jobs are judged.
+    pub compared: String,
+    /// Sections whose rate is not reached with what is in force: the array does not serve them.
+    pub unserved: Vec<UnservedSection>,
     /// How well the models of the members are known to fit their disks, in words.
     pub confidence: String,
     /// True if some reads can be served by several members.
@@ -95,6 +101,11 @@ pub struct AdvisedPolicy {
     pub spec: String,
     /// How much faster it is than what is in force; none if that completed nothing.
     pub factor: Option<f64>,
+    /// How many times the requests/s it serves of the load that what is in force does not serve;
+    /// none if that serves all of it.
+    pub throughput: Option<f64>,
+    /// True if it does not serve the load either.
+    pub is_overloaded: bool,
     /// What the factor supposes, in words; none if nothing.
     pub only_if: Option<&'static str>,
     /// The number of jobs that the factor is a geometric mean of.
@@ -196,6 +207,8 @@ impl Advice {
             offered,
             conditional,
             known,
+            compared: load::compared(study),
+            unserved: load::unserved(study, now),
             confidence: confidence::whole_statement(array, system, now_is_assumed),
             has_choice: array.chunk_map().is_ok_and(|map| map.copies() > 1),
             is_guess: confidence::is_guess(array),
@@ -401,6 +414,8 @@ impl Chooser<'_> {
         let is_serve_worth = through_export.is_none_or(|it| it >= WORTH_A_NEW_VOLUME);
         AdvisedPolicy {
             factor: if served { through_export } else { factor },
+            throughput: load::throughput(study, &spec, in_force.spec),
+            is_overloaded: !load::unserved(study, &spec).is_empty(),
             only_if: match system.is_multipath {
                 true => Some(PATHS_ARE_THE_LIMIT),
                 false => confidence::is_guess(array).then_some(DISKS_ARE_AS_GUESSED),
@@ -412,7 +427,7 @@ impl Chooser<'_> {
             is_rough: spread.is_some_and(|spread| spread > UNCERTAIN),
             spread,
             takes: setting.map_or_else(
-                || elsewhere(&spec, system, profile, is_serve_worth),
+                || served::elsewhere(&spec, system, profile, is_serve_worth),
                 |it| takes(it, system),
             ),
             commands: setting
@@ -474,26 +489,6 @@ fn note(offer: &Offer, array: &ArraySpec) -> Option<String> {
             Some(format!("{general} It is not in sync now ({condition}): set it after that."))
         }
     }
-}
-
-/// What it takes to have a policy that the array's system does not offer. `serve` is named next to
-/// another way if it is worth its export.
-fn elsewhere(spec: &str, own: &System, profile: &str, is_serve_worth: bool) -> Option<String> {
-    const MOVE: &str = "a new volume, to which the data must be copied";
-    let info = Spec::parse(spec).ok()?.info()?;
-    let offers: Vec<(&System, &Offer)> = offers_for(info.name, profile).collect();
-    let release = offers.iter().find(|(_, offer)| offer.patch.is_none() && offer.policy != "*");
-    let patch = offers.iter().find(|(_, offer)| offer.patch.is_some());
-    let Some((system, offer)) = release.or(patch) else {
-        return Some(format!("`mirrorball serve` (no other system has it): {MOVE}"));
-    };
-    let way = offer.availability(system);
-    Some(match (system.name == own.name, is_serve_worth) {
-        (true, true) => format!("{way}; or `mirrorball serve`: {MOVE}"),
-        (true, false) => way,
-        (false, true) => format!("{way}, or `mirrorball serve`: either is {MOVE}"),
-        (false, false) => format!("{way}: {MOVE}"),
-    })
 }
 
 #[cfg(test)]

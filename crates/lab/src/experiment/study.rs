@@ -166,6 +166,18 @@ pub struct SectionStudy {
     /// Requests per second of the main kind that it asks for, if it has a rate and its job states
     /// it in requests.
     pub asked_iops: Option<f64>,
+    /// Requests per second of the main kind that come at least, if it has a rate: what it asks for,
+    /// else the most that a policy served, since requests come alike under all.
+    #[serde(skip)]
+    pub least_asked_iops: Option<f64>,
+}
+
+impl SectionStudy {
+    /// What it asks for, in words, if it has a rate.
+    pub fn asked(&self, number: impl Fn(f64) -> String) -> Option<String> {
+        let at_least = if self.asked_iops.is_none() { "at least " } else { "" };
+        Some(format!("{at_least}{}", number(self.least_asked_iops?)))
+    }
 }
 
 /// What a score is.
@@ -380,12 +392,22 @@ fn sections_of(groups: &[Group<'_>], scoring: &Scoring) -> Vec<SectionStudy> {
     let cells = || groups.iter().flat_map(|group| group.cells);
     let study = |section: &SectionRecord| {
         let kinds = cells().filter_map(|cell| cell.section(&section.name)?.main_kind());
+        let main_kind = kinds.min().unwrap_or(IoKind::Read);
+        let served = |group: &Group<'_>| {
+            let sections = group.cells.iter().filter_map(|cell| cell.section(&section.name));
+            let iops: f64 = sections.map(|it| it.direction(main_kind).iops).sum();
+            iops / group.cells.len() as f64
+        };
+        let most_served = || groups.iter().map(served).fold(0.0, f64::max);
         SectionStudy {
             name: section.name.clone(),
             counts: scoring.counts(&section.name),
-            main_kind: kinds.min().unwrap_or(IoKind::Read),
+            main_kind,
             has_rate: section.has_rate,
             asked_iops: section.asked_iops,
+            least_asked_iops: section
+                .has_rate
+                .then(|| section.asked_iops.unwrap_or_else(most_served)),
         }
     };
     groups[0].cells[0].run.sections.iter().map(study).collect()

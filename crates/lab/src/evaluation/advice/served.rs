@@ -7,7 +7,7 @@
 
 use crate::experiment::study::statistics::geometric_mean;
 use crate::experiment::study::{CellSummary, JobStudy, Row, SectionRow, Study};
-use crate::experiment::systems::offers_for;
+use crate::experiment::systems::{Offer, System, offers_for};
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::policies::Spec;
 
@@ -68,4 +68,29 @@ pub(super) fn factor(study: &Study, policy: &str) -> f64 {
     });
     let factors: Vec<f64> = factors.collect();
     if factors.is_empty() { 1.0 } else { geometric_mean(&factors) }
+}
+
+/// What it takes to have a policy that the array's system does not offer. `serve` is named next to
+/// another way if it is worth its export.
+pub(super) fn elsewhere(
+    spec: &str,
+    own: &System,
+    profile: &str,
+    is_serve_worth: bool,
+) -> Option<String> {
+    const MOVE: &str = "a new volume, to which the data must be copied";
+    let info = Spec::parse(spec).ok()?.info()?;
+    let offers: Vec<(&System, &Offer)> = offers_for(info.name, profile).collect();
+    let release = offers.iter().find(|(_, offer)| offer.patch.is_none() && offer.policy != "*");
+    let patch = offers.iter().find(|(_, offer)| offer.patch.is_some());
+    let Some((system, offer)) = release.or(patch) else {
+        return Some(format!("`mirrorball serve` (no other system has it): {MOVE}"));
+    };
+    let way = offer.availability(system);
+    Some(match (system.name == own.name, is_serve_worth) {
+        (true, true) => format!("{way}; or `mirrorball serve`: {MOVE}"),
+        (true, false) => way,
+        (false, true) => format!("{way}, or `mirrorball serve`: either is {MOVE}"),
+        (false, false) => format!("{way}: {MOVE}"),
+    })
 }

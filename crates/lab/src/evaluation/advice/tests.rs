@@ -3,7 +3,7 @@
 use super::answer::{Answer, ArrayAnswer, WhatIf};
 use super::*;
 use crate::experiment::systems::find;
-use crate::fixtures::{Achieved, plan, study};
+use crate::fixtures::{Achieved, criteria, measurement, plan, study, study_of};
 use crate::report::Style;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::units::Nanos;
@@ -48,7 +48,10 @@ fn a_gain_on_guessed_disks_says_so_next_to_the_factor() {
     let mut guessed = array("md", "raid1");
     guessed.members[1].confidence = Some(ModelConfidence::Guessed);
     let text = text::render(&advice_for(&guessed, "md", &[("md/raid1+write-mostly:1", 4000)]), 120);
-    assert!(text.contains("4.00 times as fast, only if the disks are as guessed"), "{text}");
+    assert!(
+        text.contains("4.00 times as fast in requests/s, only if the disks are as guessed"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -145,6 +148,36 @@ fn a_gain_of_two_percent_is_not_worth_a_change() {
     assert_eq!(advice("md", "raid1", &rates).offered.unwrap().spec, "md/raid1");
 }
 
+/// 140 and 196 of 200 requests/s: as the backlog grows without end, so does the latency.
+#[test]
+fn a_load_that_is_not_served_is_named_with_the_factor_of_throughput() {
+    let of = |asked| {
+        let (system, array) = (find("md").unwrap(), array("md", "raid1"));
+        let plan = plan(&["trace"], &["md/raid1", "md/raid1+write-mostly:1"], 3);
+        let study = study_of(&plan, criteria(), |cell| {
+            let is_now = cell.policy == "md/raid1";
+            let (reads, latency_us) = if is_now { (1400, 160_000) } else { (1960, 1_000) };
+            let mut measured = measurement(Achieved { latency_us, ..Achieved::reads(reads) });
+            (measured.sections[0].has_rate, measured.sections[0].asked_iops) = (true, asked);
+            measured
+        });
+        let settings = system.settings(&array, None);
+        text::render(&Advice::new(&study, system, &settings, "md/raid1", &array, &[]), 200)
+    };
+    let gain = ": 160.00 times as fast in mean latency; 1.40 times the requests/s";
+    for (asked, had, then) in [
+        (Some(200.0), "does not serve the load: 140 of 200 requests/s of trace\n", "\n"),
+        (None, "does not serve the load: 140 of at least 196 requests/s of trace\n", "\n"),
+        (Some(400.0), "140 of 400 requests/s of trace\n", ", which is not all of the load\n"),
+    ] {
+        let text = of(asked);
+        assert!(text.starts_with("You have      md/raid1") && text.contains(had), "{text}");
+        assert!(text.contains(&format!("{gain}{then}")), "{text}");
+    }
+    let text = of(Some(140.0));
+    assert!(text.contains("160.00 times as fast in mean latency\n"), "{text}");
+}
+
 /// One that ties with the best, and gains too little by itself, does not hide the best.
 #[test]
 fn a_worthwhile_gain_is_named_whichever_of_a_tie_stands_first() {
@@ -223,8 +256,11 @@ fn a_change_of_hardware_of_spread_figures_is_rounded_and_comes_behind_the_state(
     };
     let text = answer(112.3, 0.33);
     assert!(text.starts_with("State         degraded: replace devid 1 first\nWhat if "), "{text}");
-    assert!(text.contains("a disk is added: about 110 times as fast (±33 %)"), "{text}");
-    assert!(answer(2.345, 0.1).contains(": 2.35 times as fast (±10 %)"));
+    assert!(
+        text.contains("a disk is added: about 110 times as fast in requests/s (±33 %)"),
+        "{text}"
+    );
+    assert!(answer(2.345, 0.1).contains(": 2.35 times as fast in requests/s (±10 %)"));
 }
 
 /// `kakra/queue` is a patch to btrfs; `research/sed` and the like are a new volume.

@@ -3,7 +3,8 @@
 mod changes;
 
 use super::answer::{Answer, AnsweredMember, ArrayAnswer};
-use super::figure_text::{hours_text, number, speed_text};
+use super::figure_text::{factor_text, hours_text, number, speed_text};
+use super::load::UnservedSection;
 use super::maintenance::{LimitedTimes, Maintenance, WorkTime};
 use super::{Advice, AdvisedPolicy, UNCERTAIN};
 use crate::experiment::systems::Commands;
@@ -112,9 +113,21 @@ fn members(answer: &ArrayAnswer, before: &[AnsweredMember], width: usize) -> Str
 /// The advice for a terminal of `width` characters. Commands are never broken.
 pub fn render(advice: &Advice, width: usize) -> String {
     let assumed = if advice.now_is_assumed { ASSUMED } else { "" };
-    let now = entry("You have", &format!("{}{assumed}", advice.now), width);
+    let now = entry("You have", &format!("{}{assumed}{}", advice.now, unserved(advice)), width);
     let remark = advice.remark.as_ref().map_or_else(String::new, |it| entry("", it, width));
     now + &remark + &choices(advice, width)
+}
+
+/// The load that what is in force does not serve.
+fn unserved(advice: &Advice) -> String {
+    let section = |it: &UnservedSection| {
+        format!("{} of {} requests/s of {}", number(it.iops), it.asked, it.name)
+    };
+    let sections: Vec<String> = advice.unserved.iter().map(section).collect();
+    match sections.is_empty() {
+        true => String::new(),
+        false => format!("; it does not serve the load: {}", sections.join(", ")),
+    }
 }
 
 /// The entries after what is in force.
@@ -144,21 +157,21 @@ fn choices(advice: &Advice, width: usize) -> String {
             }
             text
         }
-        Some(offered) => candidate("Best offered", offered, width),
+        Some(offered) => candidate("Best offered", offered, advice, width),
     };
     if let Some(conditional) = &advice.conditional {
-        text += &candidate("On condition", conditional, width);
+        text += &candidate("On condition", conditional, advice, width);
     }
     match &advice.known {
-        Some(known) => text += &candidate("Best known", known, width),
+        Some(known) => text += &candidate("Best known", known, advice, width),
         None if !advice.has_choice => {}
         None => text += &entry("Best known", "nothing else that is worth a change", width),
     }
     text + &entry("Confidence", &advice.confidence, width)
 }
 
-fn candidate(name: &str, candidate: &AdvisedPolicy, width: usize) -> String {
-    let factor = candidate_speed(candidate);
+fn candidate(name: &str, candidate: &AdvisedPolicy, advice: &Advice, width: usize) -> String {
+    let factor = candidate_speed(candidate, &advice.compared);
     let takes =
         candidate.takes.as_ref().map_or_else(String::new, |takes| format!("; needs {takes}"));
     let mut text = entry(name, &format!("{}: {factor}{takes}", candidate.spec), width);
@@ -222,7 +235,7 @@ fn continued(command: &str, width: usize) -> Vec<String> {
 }
 
 /// How much faster a policy is, over how many jobs, and under which it is slower.
-fn candidate_speed(candidate: &AdvisedPolicy) -> String {
+fn candidate_speed(candidate: &AdvisedPolicy, compared: &str) -> String {
     let Some(factor) = candidate.factor else {
         return "what you have completed nothing".to_owned();
     };
@@ -231,11 +244,16 @@ fn candidate_speed(candidate: &AdvisedPolicy) -> String {
         jobs => format!(" (geometric mean over {jobs} jobs)"),
     };
     let speed = speed_text(factor, candidate.is_rough);
+    let short = if candidate.is_overloaded { ", which is not all of the load" } else { "" };
+    let throughput = candidate.throughput.map_or_else(String::new, |factor| {
+        format!("; {} times the requests/s{short}", factor_text(factor, candidate.is_rough))
+    });
     let only_if = candidate.only_if.filter(|_| factor != 1.0);
     let only_if = only_if.map_or_else(String::new, |only_if| format!(", {only_if}"));
     let slower = candidate.slower.iter().map(|it| (it.job.as_str(), it.factor));
     let work = candidate.slow_work.as_ref().map_or_else(String::new, |it| format!("; but {it}"));
-    format!("{speed}{over}{only_if}{}{work}", slower_jobs(", but", slower))
+    let slower = slower_jobs(", but", slower);
+    format!("{speed} in {compared}{over}{only_if}{slower}{throughput}{work}")
 }
 
 /// The jobs that are slower, if there are some, behind `before`.

@@ -193,7 +193,7 @@ fn missed_rate<'a>(
     section: &SectionStudy,
     repeats: impl Iterator<Item = &'a SectionRecord>,
 ) -> bool {
-    let Some(asked_iops) = section.asked_iops else { return false };
+    let Some(asked_iops) = section.least_asked_iops else { return false };
     let (mut asked, mut served) = (0.0, 0.0);
     for repeat in repeats {
         asked += asked_iops * repeat.measured.as_secs_f64();

@@ -22,7 +22,7 @@ pub(super) fn failures(row: &Row) -> Option<String> {
 /// Policies under which a section did not get the rate that it asks for, the slowest first.
 pub(super) fn missed_rates(job: &JobStudy, rows: &[&Row]) -> Vec<String> {
     let of_section = |(index, section): (usize, &SectionStudy)| {
-        let asked = section.asked_iops?;
+        let asked = section.asked(whole)?;
         let rate = |row: &Row| row.sections[index].figures.iops.value;
         let mut missed: Vec<&Row> = rows.to_vec();
         missed.retain(|row| row.sections[index].missed_rate);
@@ -37,8 +37,7 @@ pub(super) fn missed_rates(job: &JobStudy, rows: &[&Row]) -> Vec<String> {
         let name = if job.sections.len() == 1 { &job.job } else { &section.name };
         (!missed.is_empty()).then(|| {
             format!(
-                "{name}: served less than 95 % of the {} IOPS that it asks for: {}{more}",
-                whole(asked),
+                "{name}: served less than 95 % of the {asked} IOPS that it asks for: {}{more}",
                 shown.join(", ")
             )
         })

@@ -61,10 +61,11 @@ pub(super) fn gain(what_if: &WhatIf, width: usize) -> String {
         1 => spread.trim_start_matches(", ").to_owned(),
         jobs => format!("geometric mean over {jobs} jobs{spread}"),
     };
+    let compared = &what_if.array.advice.compared;
     let gains = what_if.jobs.iter().filter_map(|job| Some((job.job.as_str(), job.gain?)));
     let slower = slower_jobs(";", gains.filter(|(_, gain)| *gain < SLOWER));
     let speed = speed_text(gain, is_rough(what_if.spread));
-    entry("What if", &format!("{changes}: {speed} ({over}){slower}"), width)
+    entry("What if", &format!("{changes}: {speed} in {compared} ({over}){slower}"), width)
 }
 
 /// The array after a change, side by side with the array as it is.
