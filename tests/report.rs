@@ -75,6 +75,10 @@ fn a_file_of_the_user_is_not_replaced_unasked() {
     assert_eq!(read(&place, "report.html"), "mine");
     succeeds(&place.run(&["report", "out", "--force"]));
     assert!(read(&place, "report.html").starts_with("<!DOCTYPE html>"));
+    // A page of ours is replaced by the next of its default name.
+    succeeds(&place.run(&["report", "out"]));
+    fs::copy(place.path("report.html"), place.path("named.html")).unwrap();
+    place.refuses(&["report", "out", "-o", "named.html"], &["named.html already exists"]);
 }
 
 /// A limit on the size of files stands in for a full file system.

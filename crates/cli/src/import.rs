@@ -36,7 +36,7 @@ enum From {
 ///
 /// Each file becomes one cell: the run of one job under one policy. Several files of the same job
 /// and policy become repeats, also when they are imported later. A file that was imported before is
-/// skipped, also if other logs are given with it.
+/// skipped, unless it comes with logs and was imported without.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "json+ has complete latency histograms; json has percentiles only. \
 Of several states of one run (--status-interval) the last counts; a run without latencies \
@@ -88,6 +88,15 @@ fn run_fio(args: &FioArgs) -> Result<Ending, Failure> {
     import::check_folder(&args.output, &about).map_err(Failure::WrongUse)?;
     let records = fio_records(args, &about).map_err(Failure::WrongUse)?;
     import::check_jobs(&args.output, &records).map_err(Failure::WrongUse)?;
+    for (path, record) in args.files.iter().zip(&records) {
+        for name in record.imported.iter().flat_map(|import| &import.of_several) {
+            screen::say(format_args!(
+                "note: {}: `{name}` is several jobs that fio reports together (group_reporting): \
+                 the options that it repeats are of one, and are left out",
+                path.display()
+            ));
+        }
+    }
     let added = import::add(&args.output, records).map_err(Failure::Fault)?;
     for path in &added.written {
         screen::say(format_args!("added {}", path.display()));

@@ -14,7 +14,7 @@ use anyhow::anyhow;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use mirrorball_lab::experiment::results::{self, Loaded, ResultSet, Skipped};
 use mirrorball_lab::experiment::study::Criteria;
-use mirrorball_lab::report::{FORMATS, Findings, Format, Style, html};
+use mirrorball_lab::report::{FORMATS, Findings, Format, Style, html, is_page};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -46,8 +46,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_parser = form_names())]
     format: Option<String>,
 
-    /// Output file, or `-` for standard output [default: report.html for html, else standard
-    /// output]
+    /// Output file, or `-` for standard output [default: report.html for html, which replaces an
+    /// older page of this program, else standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -80,7 +80,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Form::Html => Some(args.output.clone().unwrap_or(PathBuf::from(PAGE_FILE))),
         Form::Text(_) => args.output.clone(),
     };
-    let existing = Existing::from_force(args.force, output.as_deref(), "-o FILE")?;
+    let mut existing = Existing::from_force(args.force, output.as_deref(), "-o FILE")?;
+    if args.output.is_none() && output.is_some() && is_page(Path::new(PAGE_FILE)) {
+        existing = Existing::Replace;
+    }
     let ranking = args.ranking.loaded(&mut None).map_err(Failure::WrongUse)?;
     let Loaded { sets, refused } = results::load(&args.paths, &ranking.criteria());
     if sets.is_empty() {

@@ -98,7 +98,7 @@ pub fn check_jobs(folder: &Path, records: &[CellRecord]) -> Result<()> {
 }
 
 /// Adds `records` to a folder that may take them, each as the next repeat of its job and policy
-/// there.
+/// there; one that is there without logs gets those of the record.
 pub fn add(folder: &Path, records: Vec<CellRecord>) -> Result<Added> {
     let cells = folder.join(CELLS_FOLDER);
     fs::create_dir_all(&cells)
@@ -106,19 +106,28 @@ pub fn add(folder: &Path, records: Vec<CellRecord>) -> Result<Added> {
     let mut there = saved_cells(folder);
     let mut added = Added::default();
     for (index, mut record) in records.into_iter().enumerate() {
-        if there.iter().any(|other| other.key == record.key) {
-            added.known.push(index);
-            continue;
-        }
-        let same = |other: &&CellRecord| {
-            (&other.cell.job, &other.cell.policy) == (&record.cell.job, &record.cell.policy)
+        let has_logs = |record: &CellRecord| !record.run.intervals.from_us.is_empty();
+        let known = there.iter().find(|other| other.key == record.key);
+        record.cell.repeat = match known {
+            Some(known) if has_logs(known) || !has_logs(&record) => {
+                added.known.push(index);
+                continue;
+            }
+            // It was imported without its logs.
+            Some(known) => known.cell.repeat,
+            None => {
+                let same = |other: &&CellRecord| {
+                    (&other.cell.job, &other.cell.policy) == (&record.cell.job, &record.cell.policy)
+                };
+                let repeats = there.iter().filter(same).map(|other| other.cell.repeat + 1);
+                repeats.max().unwrap_or(0)
+            }
         };
-        let repeats = there.iter().filter(same).map(|other| other.cell.repeat + 1);
-        record.cell.repeat = repeats.max().unwrap_or(0);
         record.cell.seed = u64::from(record.cell.repeat) + 1;
         let path = cells.join(record.cell.file_name(&record.key));
         write_whole(&path, &serde_json::to_vec(&record).expect("a record is plain data"))?;
         added.written.push(path);
+        there.retain(|other| other.key != record.key);
         there.push(record);
     }
     Ok(added)

@@ -68,6 +68,9 @@ pub struct ImportRecord {
     pub latency: LatencySource,
     /// What the latencies of the intervals are; none if there are none.
     pub latency_over_time: Option<LatencyOverTime>,
+    /// Sections in which the program reports several jobs, with options that are not those of all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub of_several: Vec<String>,
     /// What the members are called there, in the order of their devids. Their devids are counted
     /// from one, and others may have used them too.
     pub disks: Vec<String>,
@@ -88,6 +91,21 @@ pub enum LatencySource {
     CompletionPercentiles,
     /// None, or a mean only.
     Absent,
+}
+
+impl LatencySource {
+    /// What is measured, in words; none if nothing is.
+    pub fn in_words(self) -> Option<&'static str> {
+        match self {
+            LatencySource::TotalBins | LatencySource::TotalPercentiles => {
+                Some("total latencies (lat)")
+            }
+            LatencySource::CompletionBins | LatencySource::CompletionPercentiles => {
+                Some("completion latencies (clat), without the wait before the submission")
+            }
+            LatencySource::Absent => None,
+        }
+    }
 }
 
 /// What the imported latencies of an interval are.

@@ -9,6 +9,7 @@
 
 mod derive;
 pub(crate) mod digest;
+mod imports;
 mod read;
 mod set;
 

@@ -2,6 +2,9 @@
 
 use crate::experiment::record::PROGRAM_VERSION;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 
 pub(crate) const STYLE: &str = include_str!("page.css");
 
@@ -10,6 +13,18 @@ pub(crate) struct Page<'a> {
     /// Further elements of the head.
     pub(crate) head: Markup,
     pub(crate) body: Markup,
+}
+
+/// What a page begins with, up to the name of its generator.
+const MARK: &str = "name=\"generator\" content=\"mirrorball ";
+const HEAD_BYTES: u64 = 1 << 10;
+
+/// Returns true if the file at `path` is a page of this program.
+pub fn is_page(path: &Path) -> bool {
+    let mut head = Vec::new();
+    let file = File::open(path).map(|file| file.take(HEAD_BYTES));
+    let is_read = file.is_ok_and(|mut file| file.read_to_end(&mut head).is_ok());
+    is_read && String::from_utf8_lossy(&head).contains(MARK)
 }
 
 impl Page<'_> {

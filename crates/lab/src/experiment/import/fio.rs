@@ -13,6 +13,7 @@
 //! others on the same disks is included. Source: fio's HOWTO and `stat.c`, version 3.33.
 
 mod document;
+mod groups;
 mod job_text;
 mod latency;
 mod logs;
@@ -56,7 +57,8 @@ pub fn cell(text: &[u8], logs: &[Log], about: &ImportLabels) -> Result<CellRecor
     let job = about.job.clone().unwrap_or_else(|| sections.joined_names());
     let members = members(&document);
     let (intervals, over_time) = logs::intervals(logs, &sections)?;
-    let job_text = job_text::job_text(&document);
+    let of_several = sections.of_several();
+    let job_text = job_text::job_text(&document, &of_several);
     let record = CellRecord {
         schema_version: SCHEMA_VERSION,
         build: BuildIdentity::with_hash(""),
@@ -85,6 +87,7 @@ pub fn cell(text: &[u8], logs: &[Log], about: &ImportLabels) -> Result<CellRecor
             timestamp_s: document.timestamp,
             latency: sections.latency_source(),
             latency_over_time: over_time,
+            of_several,
             disks: document.disks().map(|disk| disk.name.clone()).collect(),
         }),
     };

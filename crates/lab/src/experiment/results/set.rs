@@ -8,9 +8,9 @@
 //! without a single cell, whole jobs or policies are left out, those that lack most first, until
 //! no combination is missing; a combination that lacks only some of its repeats stays.
 
-use super::derive;
 use super::read::{OF_SAMPLE, read_cell};
 use super::{CELLS_FOLDER, LEFT_OUT_FOLDER, PLAN_FILE, SAMPLE_FILE};
+use super::{derive, imports};
 use crate::experiment::plan::{Plan, Reference};
 use crate::experiment::record::{CellIdentity, CellRecord, ORACLE, SCHEMA_VERSION};
 use crate::experiment::study::statistics::LOOKS_MAX;
@@ -248,6 +248,7 @@ fn into_set(
     }
     let mut cells = kept;
     let mut notes: Vec<String> = derive::mixed_builds(&cells).into_iter().collect();
+    notes.extend(imports::notes(&cells));
     let left_out = json_files(&path.join(LEFT_OUT_FOLDER)).map_or(0, |files| files.len());
     if left_out > 0 {
         let cells = if left_out == 1 { "1 cell is" } else { &format!("{left_out} cells are") };

@@ -24,6 +24,7 @@ pub(super) struct Document {
     pub(super) version: String,
     /// When it ended, in seconds of Unix time.
     pub(super) timestamp: Option<u64>,
+    timestamp_ms: Option<u64>,
     #[serde(rename = "global options", default)]
     pub(super) global_options: Options,
     /// One per job, clone or group, depending on `group_reporting`.
@@ -41,6 +42,9 @@ pub(super) struct FioJob {
     pub(super) groupid: u64,
     #[serde(default)]
     pub(super) hostname: Option<String>,
+    /// Seconds since fio began, rounded up.
+    #[serde(default, deserialize_with = "amount")]
+    elapsed: u64,
     /// The number of the system's error that ended it, or zero.
     #[serde(default, deserialize_with = "amount")]
     pub(super) error: u64,
@@ -169,20 +173,36 @@ impl Document {
     }
 
     /// Whether it is a later state of the same run: the same jobs that went on for as long as the
-    /// clock did.
+    /// clock did, of a fio that began before the other state was written.
     fn continues(&self, before: &Document) -> bool {
         /// fio's clock counts whole seconds, and its states take a while.
         const SLACK_MS: u64 = 3_000;
         let pairs = || self.jobs.iter().zip(&before.jobs);
-        let clock_ms = match (self.timestamp, before.timestamp) {
-            (Some(now), Some(then)) => now.saturating_sub(then).saturating_mul(1_000),
-            _ => 0,
-        };
+        let clock_ms = self.clock_ms().saturating_sub(before.clock_ms());
+        let elapsed_s = self.jobs.iter().map(|job| job.elapsed).max().unwrap_or(0);
+        let rounded_ms = if self.timestamp_ms.is_some() { 1_000 } else { 0 };
+        let began_later = elapsed_s > 0
+            && clock_ms >= self.runtime_ms()
+            && clock_ms.saturating_add(rounded_ms) > elapsed_s.saturating_mul(1_000);
         let went_on = pairs().map(|(now, then)| now.runtime().saturating_sub(then.runtime())).max();
         self.jobs.len() == before.jobs.len()
             && pairs().all(|(now, then)| now.jobname == then.jobname)
             && pairs().all(|(now, then)| now.done() >= then.done())
             && clock_ms <= went_on.unwrap_or(0).saturating_add(SLACK_MS)
+            && !began_later
+    }
+
+    /// Milliseconds of all groups, one after the other.
+    fn runtime_ms(&self) -> u64 {
+        let groups = self.jobs.chunk_by(|left, right| left.groupid == right.groupid);
+        let longest = groups.map(|group| group.iter().map(FioJob::runtime).max().unwrap_or(0));
+        longest.fold(0, u64::saturating_add)
+    }
+
+    /// When it was written, in milliseconds of Unix time; zero if it does not say.
+    fn clock_ms(&self) -> u64 {
+        let whole = self.timestamp.map(|seconds| seconds.saturating_mul(1_000));
+        self.timestamp_ms.or(whole).unwrap_or(0)
     }
 
     fn checked(mut self) -> Result<Document> {

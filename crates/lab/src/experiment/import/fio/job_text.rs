@@ -4,7 +4,7 @@
 //! `stonewall`). Where a run put its files and logs is left out: two runs of one job are then the
 //! same text.
 
-use super::document::{Document, Options};
+use super::document::{Document, FioJob, Options};
 use serde_json::Value;
 
 /// Options for file locations, logs and seeds, which do not change the workload.
@@ -15,20 +15,33 @@ const ABOUT_PLACE: [&str; 21] = [
     "randrepeat", "allrandrepeat",
 ];
 
-pub(super) fn job_text(document: &Document) -> String {
-    let mut text = "; the options that fio repeats\n".to_owned();
-    if !document.global_options.is_empty() {
-        text += &section("global", &document.global_options);
-    }
+/// The text, without the options of the sections `of_several`, which are not those of all jobs that
+/// fio reports there.
+pub(super) fn job_text(document: &Document, of_several: &[String]) -> String {
+    let mut text = "; the options that fio repeats\n".to_owned() + &global(document);
     let mut named: Option<&str> = None;
     for job in &document.jobs {
         // Clones have the same options.
-        if named != Some(&job.jobname) {
-            text += &section(&job.jobname, &job.options);
-            named = Some(&job.jobname);
+        if named == Some(&job.jobname) {
+            continue;
         }
+        named = Some(&job.jobname);
+        text += &match of_several.contains(&job.jobname) {
+            true => format!("; several jobs, whose options differ\n[{}]\n", job.jobname),
+            false => section(&job.jobname, &job.options),
+        };
     }
     text
+}
+
+/// The text of one job.
+pub(super) fn of_job(document: &Document, job: &FioJob) -> String {
+    global(document) + &section(&job.jobname, &job.options)
+}
+
+fn global(document: &Document) -> String {
+    let options = &document.global_options;
+    if options.is_empty() { String::new() } else { section("global", options) }
 }
 
 fn section(name: &str, options: &Options) -> String {

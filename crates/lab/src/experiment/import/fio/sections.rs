@@ -6,6 +6,7 @@
 
 use super::NS_PER_MS;
 use super::document::{Direction, Document, FioJob};
+use super::groups;
 use super::latency::{histogram, mean_ns};
 use crate::experiment::record::{DirectionRecord, LatencySource, SectionRecord, per_second};
 use anyhow::{Result, anyhow, bail};
@@ -25,6 +26,8 @@ struct Section {
     /// How many clones fio ran, however it reports them.
     clones: u64,
     latency: LatencySource,
+    /// True if fio reports several jobs in it, and the options are not those of all.
+    is_of_several: bool,
     record: SectionRecord,
 }
 
@@ -41,7 +44,8 @@ impl Sections {
                 group = clones[0].groupid;
                 group_from = group_until;
             }
-            let section = Section::new(clones, group_from)?;
+            let mut section = Section::new(clones, group_from)?;
+            section.is_of_several = groups::are_of_several(document, &clones[0], &section.record);
             group_until = group_until.max(section.record.until());
             if group_until > RUN_MAX {
                 bail!("has a runtime that is too long to be true");
@@ -64,12 +68,19 @@ impl Sections {
         ends.max().unwrap_or_default()
     }
 
+    /// Names of the sections in which fio reports several jobs, with options that are not of all.
+    pub(super) fn of_several(&self) -> Vec<String> {
+        let several = self.sections.iter().filter(|section| section.is_of_several);
+        several.map(|section| section.record.name.clone()).collect()
+    }
+
     /// The records, with what the sections of `job_text` declare.
     pub(super) fn records(&self, job_text: &str) -> Vec<SectionRecord> {
         let declared = Declared::of_text(job_text);
         let record = |section: &Section| {
             let mut record = section.record.clone();
-            if let Some((_, declared)) = declared.iter().find(|(name, _)| *name == record.name) {
+            let own = declared.iter().find(|(name, _)| *name == record.name);
+            if let Some((_, declared)) = own.filter(|_| !section.is_of_several) {
                 record.has_rate = declared.has_rate;
                 record.asked_iops = declared.asked_iops;
             }
@@ -154,7 +165,7 @@ impl Section {
         if let Some(first) = kinds.into_iter().find(|direction| direction.ios > 0) {
             first.errors = clones.iter().map(|job| job.total_err).fold(0, u64::saturating_add);
         }
-        Ok(Section { clones: clone_count(clones), latency, record })
+        Ok(Section { clones: clone_count(clones), latency, is_of_several: false, record })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::experiment::import::check_jobs;
+use crate::experiment::results::saved_cells;
 
 #[test]
 fn results_without_latencies_have_their_throughput() {
@@ -44,8 +45,18 @@ fn a_result_is_known_whatever_logs_come_with_it() {
     let without = imported(SINGLE);
     let with = cell_with(SINGLE, &[("single_lat.1.log", SINGLE_LOG)]).unwrap();
     let folder = TempDir::new().unwrap();
-    let added = add(folder.path(), vec![with, without]).unwrap();
+    let added = add(folder.path(), vec![with.clone(), without.clone()]).unwrap();
     assert_eq!((added.written.len(), added.known), (1, vec![1]));
+    // Logs may come later.
+    let folder = TempDir::new().unwrap();
+    add(folder.path(), vec![imported(GROUPS), without]).unwrap();
+    let added = add(folder.path(), vec![with.clone(), with]).unwrap();
+    assert_eq!((added.written.len(), added.known), (1, vec![1]));
+    let cells = saved_cells(folder.path());
+    assert_eq!(cells.len(), 2);
+    assert!(cells.iter().all(|it| it.cell.repeat == 0));
+    let has_bytes = |it: &CellRecord| it.run.intervals.read_bytes.iter().sum::<u64>() == 409_600;
+    assert_eq!(cells.iter().filter(|it| has_bytes(it)).count(), 1);
 }
 
 #[test]
@@ -59,4 +70,83 @@ fn different_jobs_of_one_name_are_refused() {
     add(folder.path(), vec![of_job(SINGLE)]).unwrap();
     assert!(check_jobs(folder.path(), &[of_job(SINGLE)]).is_ok());
     assert!(check_jobs(folder.path(), &[of_job(GROUPS)]).is_err());
+}
+
+/// fio 3.33 of two jobs, `first` with `rw=randread:rate_iops=1000` and `second` with these options,
+/// under `group_reporting`.
+#[test]
+fn options_of_one_job_are_not_those_of_a_group() {
+    let of = |reads: u64, writes: u64, options: &str| {
+        let requests = |ios: u64| {
+            format!("{{\"io_bytes\": {}, \"runtime\": 1000, \"total_ios\": {ios}}}", ios * 4096)
+        };
+        let text = format!(
+            "{{\"fio version\": \"fio-3.33\", \"global options\": {{\"bs\": \"4k\"}}, \"jobs\": \
+             [{{\"jobname\": \"first\", \"job options\": {{{options}}}, \"read\": {}, \
+             \"write\": {}}}]}}",
+            requests(reads),
+            requests(writes)
+        );
+        let record = imported(&text);
+        let section = record.run.sections[0].clone();
+        (record.imported.unwrap().of_several, section.has_rate, record.job_text)
+    };
+    for (reads, writes, options) in [
+        (994, 40, r#""rw": "randwrite", "rate_iops": "20", "numjobs": "2""#),
+        (1020, 0, r#""rw": "randread", "rate_iops": "20""#),
+        (1020, 0, r#""rw": "randread", "bs": "64k""#),
+        (1020, 0, r#""name": "second", "rw": "randread""#),
+    ] {
+        let (of_several, has_rate, text) = of(reads, writes, options);
+        assert_eq!((&of_several[..], has_rate), (&["first".to_owned()][..], false), "{options}");
+        assert!(text.ends_with("; several jobs, whose options differ\n[first]\n"), "{text}");
+    }
+    for (reads, writes, options) in [
+        (40, 0, r#""rw": "randread", "rate_iops": "20", "numjobs": "2""#),
+        (700, 300, r#""rw": "randrw", "name": "first""#),
+        (700, 300, r#""readwrite": "rw:8", "bs": "4096""#),
+        (700, 0, ""),
+    ] {
+        let (of_several, has_rate, _) = of(reads, writes, options);
+        assert_eq!((of_several.len(), has_rate), (0, options.contains("rate")), "{options}");
+    }
+}
+
+#[test]
+fn a_report_says_which_latencies_were_imported() {
+    let notes = |records: Vec<CellRecord>| {
+        let folder = TempDir::new().unwrap();
+        add(folder.path(), records).unwrap();
+        load(&[folder.path().to_owned()], &Criteria::default()).sets.remove(0).notes
+    };
+    let job = |text: &str, policy: &str| {
+        let labels = ImportLabels { job: Some("x".into()), policy: policy.into(), ..about() };
+        cell(text.as_bytes(), &[], &labels).unwrap()
+    };
+    let completion = "completion latencies (clat), without the wait before the submission";
+    let of_completion = document_of("fio-3.33", 1, 1_000, 284, PERCENTILES);
+    let of_total = of_completion.replace("clat_ns", "lat_ns");
+    let one = notes(vec![job(&of_completion, "a")]);
+    assert_eq!(one, [format!("the imported latencies are {completion}")]);
+    let both = notes(vec![job(&of_completion, "a"), job(&of_total, "b")]);
+    let total = "total latencies (lat), of b: do not compare one with the other";
+    assert_eq!(both, [format!("the imported latencies are {completion}, of a; {total}")]);
+}
+
+/// fio 3.33, with a runtime of a second.
+#[test]
+fn a_run_right_after_another_is_no_state_of_it() {
+    let timed = |time_ms: u64, elapsed, runtime, ios| {
+        let elapsed = format!("\"jobname\": \"a\", \"elapsed\": {elapsed}");
+        let at = format!("\"timestamp_ms\": {time_ms}, \"jobs\"");
+        let state = document_of("fio-3.33", time_ms / 1000, runtime, ios, PERCENTILES);
+        let state = state.replacen("\"jobs\"", &at, 1);
+        state.replacen("\"jobname\": \"a\"", &elapsed, 1)
+    };
+    let twice = timed(518_079, 2, 1_001, 101) + &timed(519_180, 2, 1_024, 102);
+    assert!(failure(&twice).starts_with("has the results of several runs of fio"));
+    let states = timed(523_024, 2, 890, 91) + &timed(524_021, 3, 1_893, 191);
+    assert_eq!(read(&imported(&states).run.sections[0]).ios, 191);
+    let states = timed(523_024, 1, 400, 91) + &timed(523_521, 1, 893, 191);
+    assert_eq!(read(&imported(&states).run.sections[0]).ios, 191);
 }
