@@ -5,6 +5,39 @@ use crate::record::TraceRecord;
 use crate::tests::{detected, read_all, reader};
 
 #[test]
+fn headers_of_columns_say_what_is_lacking() {
+    for (text, expected) in [
+        (
+            "when,Type,Offset,Size\n1,R,0,4096\n",
+            "as msr: line 1: the header has no column Timestamp (or time, arrivaltime, ts)",
+        ),
+        (
+            "\u{feff}Timestamp,Kind,LBA,Size\n1,R,0,4096\n",
+            "the header has no column Type (or op, operation, iotype, rw, direction), nor Offset \
+             (or byteoffset, offsetbytes, sector)",
+        ),
+        (
+            "Timestamp,Type,Offset,Size\n0.5,R,0,4096\n",
+            "line 2: the Timestamp `0.5` is not a whole number of 100 ns; for other units name the \
+             column Timestamp_s, Timestamp_ms, Timestamp_us or Timestamp_ns",
+        ),
+    ] {
+        let error = detected(text.as_bytes()).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn times_have_the_unit_of_their_header() {
+    let text = "timestamp_us,op,offset,size,latency_ms\n2.5,R,8192,4096,1.5\n3.5,R,0,512,2\n";
+    let format = TraceFormat::by_name("msr").unwrap();
+    let records = read_all(reader(text.as_bytes(), format, None, 1)).unwrap();
+    let times = |it: &TraceRecord| (it.arrival.0, it.response.unwrap().0);
+    let times: Vec<(u64, u64)> = records.iter().map(times).collect();
+    assert_eq!(times, [(0, 1_500_000), (1_000, 2_000_000)]);
+}
+
+#[test]
 fn variants_that_programs_write_are_read() {
     let (_head, cases) = include_str!("variants.txt").split_once("\n\n").unwrap();
     let mut count = 0;

@@ -84,7 +84,7 @@ pub(super) fn outside_section(option: &str, file: &str) -> Diagnostic {
             let help = unknown.help.as_ref().map(|help| format!("{help}; ")).unwrap_or_default();
             unknown.with_help(format!(
                 "{help}is it a job file? those of arrays end in .toml, and a trace is replayed by \
-                 a job with read_iolog={file}"
+                 a job with read_iolog={file}, or fitted by `advise ARRAY --load {file}`"
             ))
         }
     }

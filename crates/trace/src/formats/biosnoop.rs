@@ -42,24 +42,18 @@ enum SnoopColumn {
 
 const COLUMNS: usize = SnoopColumn::Latency as usize + 1;
 
-/// Names in headers.
-const NAMES: [(&[u8], SnoopColumn); 16] = [
-    (b"STARTs", SnoopColumn::Start),
-    (b"TIME(s)", SnoopColumn::End),
-    (b"TIMESTAMP", SnoopColumn::End),
-    (b"ENDs", SnoopColumn::End),
-    (b"PID", SnoopColumn::Process),
-    (b"DISK", SnoopColumn::Disk),
-    (b"DEV", SnoopColumn::Disk),
-    (b"T", SnoopColumn::Kind),
-    (b"TYPE", SnoopColumn::Kind),
-    (b"SECTOR", SnoopColumn::Sector),
-    (b"BLOCK", SnoopColumn::Sector),
-    (b"BYTES", SnoopColumn::Bytes),
-    (b"P", SnoopColumn::Pattern),
-    (b"QUE(ms)", SnoopColumn::Queued),
-    (b"LAT(ms)", SnoopColumn::Latency),
-    (b"LATms", SnoopColumn::Latency),
+/// Names in headers, without what is no letter: `LAT(ms)` is `latms`.
+const NAMES: [(&str, SnoopColumn); 10] = [
+    ("starts", SnoopColumn::Start),
+    ("times time timestamp ends", SnoopColumn::End),
+    ("pid tid", SnoopColumn::Process),
+    ("disk dev device", SnoopColumn::Disk),
+    ("t type op rwbs", SnoopColumn::Kind),
+    ("sector block", SnoopColumn::Sector),
+    ("bytes size", SnoopColumn::Bytes),
+    ("p", SnoopColumn::Pattern),
+    ("quems queus", SnoopColumn::Queued),
+    ("latms latus", SnoopColumn::Latency),
 ];
 
 /// Columns of a header before and behind the name of the process; none before the header.
@@ -67,6 +61,8 @@ const NAMES: [(&[u8], SnoopColumn); 16] = [
 struct Parser {
     before: Vec<SnoopColumn>,
     behind: Vec<SnoopColumn>,
+    /// Whether latencies are in microseconds.
+    has_micros: bool,
     days: DayCount,
 }
 
@@ -83,12 +79,18 @@ impl Parser {
     fn read_header(&mut self, line: &[u8]) -> Result<(), Diagnostic> {
         let mut names = blank_fields(line);
         let help = "run biosnoop without further options, or with -Q, and iosnoop with -ts";
+        let plain = |name: &[u8]| {
+            let letters = name.iter().filter(|byte| byte.is_ascii_alphabetic());
+            letters.map(|byte| char::from(byte.to_ascii_lowercase())).collect::<String>()
+        };
         let column = |name| {
-            let known = NAMES.iter().find(|(known, _)| *known == name);
+            let own = plain(name);
+            let known = NAMES.iter().find(|(known, _)| known.split(' ').any(|it| it == own));
             let column = known.map(|(_, column)| *column);
             column.ok_or_else(|| unexpected(name, "column", "known").with_help(help))
         };
-        let before = names.by_ref().take_while(|name| *name != b"COMM");
+        self.has_micros = blank_fields(line).any(|name| plain(name) == "latus");
+        let before = names.by_ref().take_while(|name| plain(name) != "comm");
         self.before = before.map(column).collect::<Result<_, _>>()?;
         self.behind = names.map(column).collect::<Result<_, _>>()?;
         match (&self.before[..], &self.behind[..]) {
@@ -133,7 +135,7 @@ impl FrameParser for Parser {
         let millis = |column, name| match value(column) {
             // libbpf-tools write -1 for what was not seen.
             b"" | [b'-', ..] => Ok(0),
-            field => decimal(field, 6, name),
+            field => decimal(field, if self.has_micros { 3 } else { 6 }, name),
         };
         let response = millis(SnoopColumn::Latency, "LAT(ms)")?
             .saturating_add(millis(SnoopColumn::Queued, "QUE(ms)")?);

@@ -27,8 +27,10 @@ pub(super) const MSR: TraceFormat = TraceFormat {
     has_response: true,
     ..of_columns(
         "msr",
-        "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime, or as a header says",
-        "100 ns since 1601, response in 100 ns; bytes",
+        "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime, or as a header says, which \
+         needs Timestamp, Type (Read, Write, R, W), Offset and Size",
+        "100 ns since 1601, response in 100 ns, or as in Timestamp_us (_s, _ms, _ns); bytes, or \
+         Sector and Sectors of 512 bytes",
         "MSR Cambridge, SNIA IOTTA 388; mirrorball capture",
         || Parser::boxed(&MSR, [Time, Host, Device, Op, Offset, Length, Response], MSR_LAYOUT),
     )
@@ -146,14 +148,22 @@ enum ColumnContent {
 use ColumnContent::{Device, Host, Length, Offset, Op, Other, Process, Response, Time};
 
 const CONTENTS: usize = Other as usize + 1;
+/// Columns that a header must name.
+const NEEDED: [ColumnContent; 4] = [Time, Op, Offset, Length];
+
+/// The unit that the name of a column says.
+enum Unit {
+    Clock(ColumnClock),
+    Sectors,
+}
 
 /// The clock of the times and of the response times.
 #[derive(Clone, Copy)]
 enum ColumnClock {
     /// Whole numbers of so many ns.
     Ticks(u64),
-    /// Seconds, with or without a point.
-    Seconds,
+    /// Decimal numbers of 10^9, 10^6, … ns, by the number of digits.
+    Decimal(u32),
     /// Milliseconds with a point.
     PointedMillis,
 }
@@ -208,12 +218,12 @@ const MSR_LAYOUT: Layout = Layout {
         ("Flush", Some(TraceOp::Flush)),
     ]),
     aliases: &[
-        ("time arrivaltime", Time),
+        ("time arrivaltime ts", Time),
         ("host server", Host),
         ("disk diskid volume lun", Device),
-        ("op operation iotype rw", Op),
-        ("byteoffset", Offset),
-        ("length bytes iosize", Length),
+        ("op operation iotype rw direction", Op),
+        ("byteoffset offsetbytes sector", Offset),
+        ("length len bytes iosize sizebytes lengthbytes sectors", Length),
         ("response latency", Response),
         ("process", Process),
     ],
@@ -228,13 +238,13 @@ const TENCENT_LAYOUT: Layout = Layout {
 };
 
 const SYSTOR_LAYOUT: Layout = Layout {
-    clock: ColumnClock::Seconds,
+    clock: ColumnClock::Decimal(9),
     ops: Ops::Words(&[("R", Some(TraceOp::Read)), ("W", Some(TraceOp::Write)), ("", None)]),
     ..BYTES
 };
 
 const SPC_LAYOUT: Layout =
-    Layout { has_more: true, clock: ColumnClock::Seconds, units: [BLOCK_BYTES, 1], ..BYTES };
+    Layout { has_more: true, clock: ColumnClock::Decimal(9), units: [BLOCK_BYTES, 1], ..BYTES };
 
 /// The lines of simulators, with a clock in whole ns.
 const SIMULATOR: Layout = Layout {
@@ -245,8 +255,27 @@ const SIMULATOR: Layout = Layout {
     ..BYTES
 };
 
+/// Ends of names of times in a header, with their clocks.
+const CLOCKS: [(&str, ColumnClock); 4] = [
+    ("ns", ColumnClock::Decimal(0)),
+    ("us", ColumnClock::Decimal(3)),
+    ("ms", ColumnClock::Decimal(6)),
+    ("s", ColumnClock::Decimal(9)),
+];
+
+/// True for a line of names separated by commas.
+pub(super) fn is_header(line: &[u8]) -> bool {
+    let mut count = 0;
+    line.split(|byte| *byte == b',').all(|name| {
+        count += 1;
+        name.trim_ascii().first().is_some_and(u8::is_ascii_alphabetic) && name.len() > 1
+    }) && count >= NEEDED.len()
+}
+
 struct Parser {
     layout: Layout,
+    /// Clocks of the times and of the response times.
+    clocks: [ColumnClock; 2],
     /// Names of columns in errors, by their content.
     names: [&'static str; CONTENTS],
     /// ColumnContent of the columns of a line, as the header says if there is one.
@@ -269,25 +298,66 @@ impl Parser {
             names[*content as usize] = name;
         }
         let (order, device) = (columns.to_vec(), Vec::new());
-        Box::new(Parser { layout, names, order, has_header: false, device })
+        let clocks = [layout.clock; 2];
+        Box::new(Parser { layout, clocks, names, order, has_header: false, device })
     }
 
     /// Reads a line as a header. Returns false if it names no time, operation, offset and length.
     #[cold]
     fn read_header(&mut self, line: &[u8]) -> bool {
-        let plain = |name: &str| name.to_lowercase().replace(['_', ' '], "");
+        let line = String::from_utf8_lossy(line);
+        let found: Vec<_> = line.split(',').map(|name| self.column_of(name)).collect();
+        let order: Vec<_> = found.iter().map(|(content, _)| *content).collect();
+        let is_header = NEEDED.iter().all(|needed| order.contains(needed));
+        if is_header {
+            (self.order, self.has_header) = (order, true);
+            for (content, unit) in found {
+                match (content, unit) {
+                    (Time, Some(Unit::Clock(clock))) => self.clocks[0] = clock,
+                    (Response, Some(Unit::Clock(clock))) => self.clocks[1] = clock,
+                    (Offset, Some(Unit::Sectors)) => self.layout.units[0] = BLOCK_BYTES,
+                    (Length, Some(Unit::Sectors)) => self.layout.units[1] = BLOCK_BYTES,
+                    _ => {}
+                }
+            }
+        }
+        is_header
+    }
+
+    /// The content of the column that a header names, and its unit if the name says one.
+    fn column_of(&self, name: &str) -> (ColumnContent, Option<Unit>) {
+        let plain = |name: &str| name.to_lowercase().replace(['_', ' ', '(', ')'], "");
+        let name = plain(name);
         let own: Vec<_> = self.order.iter().map(|it| (self.names[*it as usize], *it)).collect();
         let content_of = |name: &str| {
             let known = own.iter().chain(self.layout.aliases);
-            let is_named = |names: &str| names.split(' ').any(|known| plain(known) == plain(name));
-            known.clone().find(|(names, _)| is_named(names)).map_or(Other, |(_, content)| *content)
+            let is_named = |names: &str| names.split(' ').any(|known| plain(known) == name);
+            known.clone().find(|(names, _)| is_named(names)).map(|(_, content)| *content)
         };
-        let order: Vec<_> = String::from_utf8_lossy(line).split(',').map(content_of).collect();
-        let is_header = [Time, Op, Offset, Length].iter().all(|needed| order.contains(needed));
-        if is_header {
-            (self.order, self.has_header) = (order, true);
+        if let Some(content) = content_of(&name) {
+            let is_sectors = name.starts_with("sector") && !self.layout.aliases.is_empty();
+            return (content, is_sectors.then_some(Unit::Sectors));
         }
-        is_header
+        let of_clock = CLOCKS.iter().find_map(|(end, clock)| {
+            let content = content_of(name.strip_suffix(end)?)?;
+            matches!(content, Time | Response).then_some((content, Some(Unit::Clock(*clock))))
+        });
+        of_clock.unwrap_or((Other, None))
+    }
+
+    /// The error for a header that lacks a column, with the names that it may have.
+    #[cold]
+    fn without_column(&self, line: &[u8]) -> Diagnostic {
+        let line = String::from_utf8_lossy(line);
+        let found: Vec<_> = line.split(',').map(|name| self.column_of(name).0).collect();
+        let lacking = NEEDED.iter().filter(|needed| !found.contains(needed)).map(|needed| {
+            let aliases = self.layout.aliases.iter().filter(|(_, content)| content == needed);
+            let names: Vec<&str> = aliases.flat_map(|(names, _)| names.split(' ')).collect();
+            format!("{} (or {})", self.names[*needed as usize], names.join(", "))
+        });
+        let lacking: Vec<String> = lacking.collect();
+        Diagnostic::new(format!("the header has no column {}", lacking.join(", nor ")))
+            .with_help(OTHER_FORMAT)
     }
 
     /// The columns of a line, by their content.
@@ -321,6 +391,9 @@ impl FrameParser for Parser {
         if first.is_ascii_alphabetic() && self.read_header(line) {
             return Ok(None);
         }
+        if !self.has_header && !self.layout.aliases.is_empty() && is_header(line) {
+            return Err(self.without_column(line));
+        }
         let values = self.values(line)?;
         let (layout, names) = (&self.layout, &self.names);
         let column = |content: ColumnContent| (values[content as usize], names[content as usize]);
@@ -330,9 +403,16 @@ impl FrameParser for Parser {
         };
         let clock = |content| {
             let (field, name) = column(content);
-            match layout.clock {
+            match self.clocks[usize::from(content == Response)] {
+                ColumnClock::Ticks(_) if self.has_header && field.contains(&b'.') => {
+                    let wanted = format!(
+                        "a whole number of 100 ns; for other units name the column {name}_s, \
+                         {name}_ms, {name}_us or {name}_ns"
+                    );
+                    Err(unexpected(field, name, &wanted))
+                }
                 ColumnClock::Ticks(unit) => number(content, unit),
-                ColumnClock::Seconds => decimal(field, 9, name),
+                ColumnClock::Decimal(digits) => decimal(field, digits, name),
                 ColumnClock::PointedMillis if field.contains(&b'.') => decimal(field, 6, name),
                 ColumnClock::PointedMillis => Err(unexpected(field, name, "ms with a point")),
             }

@@ -89,6 +89,9 @@ pub static FORMATS: [TraceFormat; 22] = [
     oracle_general::FORMAT,
 ];
 
+/// The mark of byte order of a text in UTF-8.
+const BOM: &[u8] = "\u{feff}".as_bytes();
+
 /// First bytes of compressed files, with the program and the command that unpacks them.
 const COMPRESSIONS: [(&[u8], &str, &str); 4] = [
     (&[0x1f, 0x8b], "gzip", "gunzip --keep"),
@@ -177,7 +180,13 @@ impl TraceFormat {
             Err((found, line, fault)) if found > 0 => Some((found, format, line, fault)),
             _ => None,
         });
-        let (_, format, line, fault) = failed.max_by_key(|(found, ..)| *found)?;
+        // A header of columns is one of the format that takes any order of them.
+        let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let first = first.strip_prefix(BOM).unwrap_or(first);
+        let by_header = columns::MSR.understands(head).err().filter(|_| columns::is_header(first));
+        let by_header = by_header.map(|(_, line, fault)| (0, &columns::MSR, line, fault));
+        let nearest = failed.max_by_key(|(found, ..)| *found);
+        let (_, format, line, fault) = by_header.or(nearest)?;
         Some((format, format!("line {line}: {fault}")))
     }
 
