@@ -5,7 +5,7 @@
 //! drawn by the kernel. The folder above may belong to another user, who may rename this one and
 //! put a link in its place. So `bench` keeps it open, and reaches its files through the open
 //! folder, which only its own user can write to. It is removed if it is the folder that was
-//! created, and only the files that `bench` creates in it.
+//! created, and only with the file that `bench` creates in it.
 
 use mirrorball_core::rng::Rng;
 use rustix::fs::{AtFlags, Mode, OFlags, Stat, fstat, mkdir, open, rmdir, syncfs, unlinkat};
@@ -19,8 +19,6 @@ use std::path::{Path, PathBuf};
 /// Beginning of the folder's name.
 const PREFIX: &str = ".mirrorball-bench-";
 pub(super) const DATA_FILE: &str = "data";
-/// Files that earlier versions created, too.
-const EARLIER_FILES: [&str; 2] = ["fragmented", "defragmented"];
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// The path of a folder that this process would create below `mount`; another one with each call.
@@ -56,23 +54,20 @@ impl DataFolder {
     }
 }
 
-/// Dropping it removes its files, wherever the folder is then; [`remove`] removes the folder.
+/// Dropping it removes its file, wherever the folder is then; [`remove`] removes the folder.
 impl Drop for DataFolder {
     fn drop(&mut self) {
         // `remove` says what it cannot remove.
-        let _ = remove_files(&self.open);
+        let _ = remove_file(&self.open);
     }
 }
 
-/// Removes the files that `bench` creates in the folder.
-fn remove_files(folder: &OwnedFd) -> io::Result<()> {
-    for name in [DATA_FILE].into_iter().chain(EARLIER_FILES) {
-        match unlinkat(folder, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(error) => return Err(error.into()),
-        }
+/// Removes the file that `bench` creates in the folder.
+fn remove_file(folder: &OwnedFd) -> io::Result<()> {
+    match unlinkat(folder, DATA_FILE, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
     }
-    Ok(())
 }
 
 /// Opens a folder of this user, and no link to one.
@@ -116,7 +111,7 @@ pub(super) fn write_data(
     Ok(true)
 }
 
-/// Removes a folder that `bench` created, with the files that `bench` creates in it. A folder that
+/// Removes a folder that `bench` created, with the file that `bench` creates in it. A folder that
 /// is gone is no error. `inode` is its number, if that is known. Fails if it is another folder, has
 /// other files, or cannot be removed.
 pub(super) fn remove(path: &Path, inode: Option<u64>) -> io::Result<()> {
@@ -133,7 +128,7 @@ pub(super) fn remove(path: &Path, inode: Option<u64>) -> io::Result<()> {
     if inode.is_some_and(|inode| inode != stat.st_ino) {
         return Err(io::Error::other("it is not the folder that bench created"));
     }
-    remove_files(&folder)?;
+    remove_file(&folder)?;
     match rmdir(path) {
         Err(Errno::NOTEMPTY) => Err(io::Error::other("it has files that bench did not create")),
         other => Ok(other?),
@@ -158,7 +153,6 @@ mod tests {
         assert!(write_data(&file, 3_000_000, &|| false, &mut |_| ()).unwrap());
         let length = fs::metadata(ours.join(DATA_FILE)).unwrap().len();
         assert_eq!(length, 3_000_000);
-        fs::write(ours.join("fragmented"), "by an earlier version").unwrap();
         let theirs = mount.path().join("photos");
         fs::create_dir(&theirs).unwrap();
         assert!(remove(&theirs, None).is_err() && theirs.is_dir());

@@ -13,7 +13,7 @@
 //! `tune` applied stays, and `bench` comes and goes meanwhile. Both have one lock.
 
 use super::knob::{Knob, KnobKind};
-use super::knob_path::{KnobPath, is_of_check};
+use super::knob_path::KnobPath;
 use crate::detect::{Identifiers, Sysroot};
 use mirrorball_core::diagnostic::Diagnostic;
 use rustix::fs::{Mode, OFlags, Stat, fchmod, fstat, statfs};
@@ -46,47 +46,11 @@ pub(crate) struct Journal {
     /// The folder that is created for the data to read, if any.
     pub(crate) folder: Option<JournalFolder>,
     pub(crate) knobs: Vec<JournalKnob>,
-    /// Work in the background that an earlier version of `bench` started.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) load: Option<EarlierLoad>,
-    /// The fio that `bench` has started, while it runs. Journals of earlier versions have none.
-    #[serde(default)]
+    /// The fio that `bench` has started, while it runs.
     pub(crate) fio: Option<StartedProcess>,
     /// The setting that `tune` applied; none in a journal of `bench`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tuned: Option<TunedSetting>,
-}
-
-/// How work in the background is ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum EarlierLoad {
-    /// A check by md, by this file.
-    Check(Knob),
-    /// A scrub of btrfs, by this command.
-    EndedBy(Vec<String>),
-}
-
-impl EarlierLoad {
-    /// The mount point of a scrub of btrfs; `None` if it is a check, or another command.
-    pub(crate) fn scrubbed_mount(&self) -> Option<&str> {
-        let EarlierLoad::EndedBy(command) = self else { return None };
-        let [words @ .., mount] = &command[..] else { return None };
-        (words == ["btrfs", "scrub", "cancel"] && mount.starts_with('/')).then_some(mount)
-    }
-
-    /// Fails if it is nothing that `bench` ever started.
-    fn check(&self) -> Result<(), String> {
-        match self {
-            EarlierLoad::Check(Knob { path, .. }) if !is_of_check(path, &["sync_action"]) => {
-                Err(format!("it names `{path}`, by which bench started no check"))
-            }
-            EarlierLoad::EndedBy(command) if self.scrubbed_mount().is_none() => {
-                Err(format!("it has the command `{}`, which bench never runs", command.join(" ")))
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 /// The setting of a journal of `tune`.
@@ -115,8 +79,7 @@ pub(crate) struct JournalFolder {
     pub(crate) path: String,
     /// The folder of the array that it is in, by its path on the machine.
     pub(crate) above: String,
-    /// Number in the file system, once it is created. Earlier versions did not record it.
-    #[serde(default)]
+    /// Number in the file system, once it is created.
     pub(crate) inode: Option<u64>,
 }
 
@@ -153,7 +116,6 @@ impl Journal {
             process: std::process::id(),
             folder: None,
             knobs,
-            load: None,
             fio: None,
             tuned: None,
         }
@@ -198,11 +160,7 @@ impl Journal {
         let is_kind_of_place = |entry: &JournalKnob| {
             let is_empty = entry.before.is_empty();
             match (KnobPath::of(&entry.knob.path), entry.knob.kind) {
-                // Only earlier versions have set these.
-                (None, KnobKind::Position) => {
-                    is_of_check(&entry.knob.path, &["sync_min", "sync_max"])
-                }
-                (None, _) | (Some(_), KnobKind::Position) => false,
+                (None, _) => false,
                 // Undoing removes such a file, and writes none.
                 (Some(KnobPath::OwnFile), kind) => kind == KnobKind::Text && is_empty,
                 (Some(KnobPath::Kernel), KnobKind::Tool | KnobKind::Text) => false,
@@ -213,11 +171,12 @@ impl Journal {
                 (Some(_), kind) => kind == KnobKind::Tool,
             }
         };
-        if let Some(other) = self.knobs.iter().find(|entry| !is_kind_of_place(entry)) {
-            let path = &other.knob.path;
-            return Err(format!("it names `{path}`, which Mirrorball never sets"));
+        match self.knobs.iter().find(|entry| !is_kind_of_place(entry)) {
+            Some(other) => {
+                Err(format!("it names `{}`, which Mirrorball never sets", other.knob.path))
+            }
+            None => Ok(()),
         }
-        self.load.as_ref().map_or(Ok(()), EarlierLoad::check)
     }
 
     /// Writes the journal so that it survives a crash of the machine. Fails if the folder or the

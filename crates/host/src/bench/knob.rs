@@ -4,7 +4,7 @@
 //! in brackets, and a value may carry a parameter: `pid [round-robin:262144] devid:1`. A *flag* is
 //! one word among those of md's `state` of a member: `in_sync,write_mostly`; it is written as
 //! `writemostly` and `-writemostly`. A *plain* knob shows what was written. A *tool* sets others,
-//! and a *text* is a file of ours. A *position* is in journals of earlier versions only.
+//! and a *text* is a file of ours.
 //!
 //! In a recorded copy of a machine's files, a write changes the text as the kernel would.
 
@@ -31,8 +31,6 @@ pub(crate) enum KnobKind {
     Flag,
     /// The text itself.
     Plain,
-    /// The text itself, which the kernel changes during a check that `bench` started.
-    Position,
     /// The value that a tool shows and sets.
     Tool,
     /// The whole text of a file of ours; empty if it is not there.
@@ -76,7 +74,7 @@ impl KnobKind {
                 let is_set = raw.trim().split(',').any(|word| word.trim() == FLAG_SHOWN);
                 if is_set { ON } else { OFF }.to_owned()
             }
-            KnobKind::Plain | KnobKind::Position | KnobKind::Tool => raw.trim().to_owned(),
+            KnobKind::Plain | KnobKind::Tool => raw.trim().to_owned(),
             KnobKind::Text => raw.to_owned(),
         }
     }
@@ -87,9 +85,7 @@ impl KnobKind {
             KnobKind::Flag if text.trim() == FLAG_WRITTEN => ON.to_owned(),
             KnobKind::Flag => OFF.to_owned(),
             KnobKind::Text => text.to_owned(),
-            KnobKind::Choice | KnobKind::Plain | KnobKind::Position | KnobKind::Tool => {
-                text.trim().to_owned()
-            }
+            KnobKind::Choice | KnobKind::Plain | KnobKind::Tool => text.trim().to_owned(),
         }
     }
 
@@ -122,14 +118,9 @@ impl KnobKind {
         writes
     }
 
-    /// True if a restore of `before` that was ended early may leave `value` in force, or the kernel
-    /// sets such values by itself.
+    /// True if a restore of `before` that was ended early may leave `value` in force.
     pub(crate) fn may_be_left_by_restore(self, before: &str, value: &str) -> bool {
-        match self {
-            KnobKind::Choice => parameterised(before).any(|token| token == value),
-            KnobKind::Position => true,
-            KnobKind::Flag | KnobKind::Plain | KnobKind::Tool | KnobKind::Text => false,
-        }
+        self == KnobKind::Choice && parameterised(before).any(|token| token == value)
     }
 
     /// True if `value` marks a member as one that is not read where another can be.
@@ -137,7 +128,7 @@ impl KnobKind {
         match self {
             KnobKind::Flag => value == ON,
             KnobKind::Tool => value == tool_knob::FLAG_VALUES[1],
-            KnobKind::Choice | KnobKind::Plain | KnobKind::Position | KnobKind::Text => false,
+            KnobKind::Choice | KnobKind::Plain | KnobKind::Text => false,
         }
     }
 
@@ -150,7 +141,7 @@ impl KnobKind {
     pub(crate) fn shown_after(self, raw: &str, text: &str) -> String {
         let end = if raw.ends_with('\n') { "\n" } else { "" };
         let shown = match self {
-            KnobKind::Plain | KnobKind::Position | KnobKind::Tool => text.trim().to_owned(),
+            KnobKind::Plain | KnobKind::Tool => text.trim().to_owned(),
             KnobKind::Text => return text.to_owned(),
             KnobKind::Choice => {
                 let name = |token: &str| token.split(':').next().unwrap_or_default().to_owned();

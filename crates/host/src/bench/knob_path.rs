@@ -102,13 +102,6 @@ fn is_of_kernel(path: &str) -> bool {
     }
 }
 
-/// True for a file of md about its checks that is one of `files`.
-pub(crate) fn is_of_check(path: &str, files: &[&str]) -> bool {
-    let names: Vec<&str> = path.split('/').collect();
-    matches!(names[..], ["", "sys", "block", array, "md", file]
-        if is_word(array) && files.contains(&file))
-}
-
 /// True for the files that `tune` writes.
 fn is_own_file(path: &str) -> bool {
     let is_unit = |name: &str| {

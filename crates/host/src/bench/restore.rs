@@ -7,14 +7,13 @@
 //! an array that is not there, and a folder on it, are not lost: then the journal is kept.
 
 use super::data_folder;
-use super::journal::{self, EarlierLoad, Journal, JournalFolder, JournalKnob, StartedProcess};
+use super::journal::{self, Journal, JournalFolder, JournalKnob, StartedProcess};
 use super::knob::{Knob, KnobKind};
 use super::knob_place::{KnobLoss, locate};
 use super::process_tree::{children_of, kill_tree, name_of, processes_with_files_in, start_time};
 use crate::detect::{Identifiers, Sysroot, array_identifiers, detect_at};
 use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 /// Result of restoring the knobs of a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,7 +90,6 @@ pub(crate) fn restore(sysroot: &Sysroot, path: &Path, journal: &Journal) -> Rest
     let is_later_boot = journal.is_of_earlier_boot(sysroot);
     if !is_later_boot {
         end_fio(journal, &mut report);
-        end_load(sysroot, journal, &mut report);
     }
     // In reverse, so that what depends on an earlier change is undone before it; and marks of
     // members last, so that never all of them have one.
@@ -195,33 +193,6 @@ fn end_fio(journal: &Journal, report: &mut RestoreReport) {
         if name == "fio" && !is_known {
             kill_tree(process);
             report.ended.push((name, process));
-        }
-    }
-}
-
-/// Ends the work in the background that an earlier version of `bench` started in this boot.
-fn end_load(sysroot: &Sysroot, journal: &Journal, report: &mut RestoreReport) {
-    let identity = &journal.identity;
-    if let Some(EarlierLoad::Check(knob)) = &journal.load {
-        // An array that is not there checks nothing.
-        let Ok(knob) = locate(sysroot, identity, knob, &Identifiers::default()) else { return };
-        if knob.value(sysroot).is_ok_and(|action| action == "check") {
-            match knob.write(sysroot, "idle") {
-                Ok(()) => report.restored.push((knob.path, "check".into(), "idle".into())),
-                Err(error) => report.fail(error.to_string()),
-            }
-        }
-    }
-    // Another file system may be mounted there now, with a scrub of its own.
-    let mount = journal.load.as_ref().and_then(EarlierLoad::scrubbed_mount);
-    if let Some(mount) = mount.filter(|mount| sysroot.is_live() && is_on(sysroot, mount, identity))
-    {
-        // The scrub may have ended: then this fails.
-        let mut cancel = Command::new("btrfs");
-        cancel.args(["scrub", "cancel", mount]).stdin(Stdio::null()).stdout(Stdio::null());
-        if cancel.stderr(Stdio::null()).status().is_ok_and(|it| it.success()) {
-            let of = format!("the scrub of {mount}");
-            report.restored.push((of, "running".into(), "cancelled".into()));
         }
     }
 }

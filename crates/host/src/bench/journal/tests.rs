@@ -24,7 +24,6 @@ fn journal() -> impl Strategy<Value = Journal> {
             process: 7,
             folder: folder.map(|path| JournalFolder { above: path.clone(), path, inode: Some(7) }),
             knobs: knobs.into_iter().map(knob).collect(),
-            load: None,
             fio: Some(StartedProcess { process: 7, start_time: 9 }),
             tuned: None,
         }
@@ -53,29 +52,6 @@ fn a_journal_of_another_version_or_cut_off_is_refused() {
     assert!(Journal::decode(fewer).unwrap_err().contains("version 3"));
     for end in 0..text.len() - 2 {
         assert!(Journal::decode(&text[..end]).is_err(), "{end}");
-    }
-}
-
-#[test]
-fn journals_of_earlier_programs_are_read() {
-    let sysroot = Sysroot::recorded(Path::new("/nowhere"));
-    let journal = Journal::new(&sysroot, "md0", Identifiers::default(), Vec::new());
-    let text = journal.encode();
-    let of_earlier = text.replace("\"fio\": null", "\"load\": null");
-    assert_ne!(of_earlier, text);
-    assert_eq!(Journal::decode(&of_earlier), Ok(journal));
-    for (load, part) in [
-        (r#"{"ended_by": ["btrfs", "scrub", "cancel", "/srv/data"]}"#, ""),
-        (r#"{"ended_by": ["rm", "-r", "/home"]}"#, "`rm -r /home`, which bench never runs"),
-        (r#"{"ended_by": ["btrfs", "scrub", "cancel", "-x"]}"#, "which bench never runs"),
-        (r#"{"check": {"path": "/sys/block/md0/md/sync_action", "kind": "plain"}}"#, ""),
-        (r#"{"check": {"path": "/proc/sysrq-trigger", "kind": "plain"}}"#, "started no check"),
-    ] {
-        let read = Journal::decode(&text.replace("\"fio\": null", &format!("\"load\": {load}")));
-        match read {
-            Ok(_) => assert_eq!(part, "", "{load}"),
-            Err(error) => assert!(!part.is_empty() && error.contains(part), "{load}: {error}"),
-        }
     }
 }
 

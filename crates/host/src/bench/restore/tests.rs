@@ -102,42 +102,6 @@ fn every_knob_is_as_before_and_the_journal_is_gone() {
     assert_eq!(report.restored.len(), 2);
 }
 
-/// As a bench with a check in the background left it, before `bench` ran fio alone.
-#[test]
-fn a_check_of_an_earlier_version_is_ended_and_its_positions_are_put_back() {
-    let tree = Tree::new();
-    tree.journal();
-    let file = |name: &str| format!("/sys/block/md0/md/{name}");
-    let position = |name: &str, before: &str| {
-        serde_json::json!({
-            "knob": { "path": file(name), "kind": "position" }, "member": [], "before": before,
-            "ours": [],
-        })
-    };
-    let mut value: serde_json::Value =
-        serde_json::from_str(&fs::read_to_string(tree.path()).unwrap()).unwrap();
-    let knobs = value["knobs"].as_array_mut().unwrap();
-    knobs.extend([position("sync_min", "0\n"), position("sync_max", "max\n")]);
-    value["load"] =
-        serde_json::json!({ "check": { "path": file("sync_action"), "kind": "plain" } });
-    fs::write(tree.path(), value.to_string()).unwrap();
-    let earlier = Journal::read(&tree.path()).unwrap().unwrap();
-    for (action, boot, expected) in
-        [("check", "one", "idle"), ("recover", "one", "recover"), ("check", "two", "check")]
-    {
-        let after = if boot == "one" { "0" } else { "4096" };
-        for (name, text) in [("sync_action", action), ("sync_min", "4096"), ("sync_max", "max")] {
-            tree.set(&file(name), text);
-        }
-        tree.set(BOOT_ID, boot);
-        earlier.write(&tree.path()).unwrap();
-        let report = tree.restore(&earlier);
-        assert!(report.is_as_before() && !tree.path().exists(), "{report:?}");
-        let now = (tree.text(&file("sync_action")), tree.text(&file("sync_min")));
-        assert_eq!((now.0.as_str(), now.1.trim()), (expected, after));
-    }
-}
-
 #[test]
 fn what_another_program_set_is_left() {
     let tree = Tree::new();
