@@ -3,19 +3,12 @@
 //! The unit is a round: both settings, with the same draws, one shortly after the other. With two
 //! settings it is two rounds, A B B A, in which a drift that is linear in time cancels exactly. The
 //! effect is the mean of the logarithms of the ratios, as a ratio, with the interval of Student's
-//! t. A sign-flip test needs no distribution: of all ways to exchange the settings within units, it
-//! counts those with an effect as large.
+//! t.
 
-use mirrorball_core::rng::Rng;
 use mirrorball_lab::experiment::study::statistics::mean_interval;
 
 /// An effect within which settings count as equal.
 const EQUAL: f64 = 0.03;
-/// Fewest units with which a sign-flip test can give 5 %.
-const FLIP_UNITS_MIN: usize = 6;
-/// Most units of which all exchanges are tried; of more, a sample is.
-const FLIP_UNITS_MAX: usize = 14;
-const FLIP_SAMPLE: u64 = 20_000;
 
 /// How a setting compares with another.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,8 +18,6 @@ pub(super) struct Effect {
     pub(super) ratio: f64,
     /// The interval of the ratio; none for a single unit.
     pub(super) interval: Option<(f64, f64)>,
-    /// Part of the exchanges with an effect as large; none with too few units.
-    pub(super) flip_p: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +46,6 @@ impl Effect {
             units: units.len(),
             ratio: estimate.mean.exp(),
             interval: estimate.half_width.map(around),
-            flip_p: sign_flip(&units),
         })
     }
 
@@ -99,29 +89,6 @@ fn units(rates: &[Option<f64>], others: &[Option<f64>], rounds_per_unit: usize) 
     logs.chunks_exact(rounds_per_unit).filter_map(unit).collect()
 }
 
-/// Part of the exchanges of settings within units whose mean is as far from zero.
-fn sign_flip(units: &[f64]) -> Option<f64> {
-    if units.len() < FLIP_UNITS_MIN {
-        return None;
-    }
-    let observed = units.iter().sum::<f64>().abs() * (1.0 - 1e-12);
-    let sum = |signs: u64| {
-        let signed = units.iter().enumerate().map(|(place, unit)| match signs >> place & 1 {
-            0 => *unit,
-            _ => -unit,
-        });
-        signed.sum::<f64>().abs()
-    };
-    let is_as_large = |signs: &u64| sum(*signs) >= observed;
-    if units.len() <= FLIP_UNITS_MAX {
-        let all = 1_u64 << units.len();
-        return Some((0..all).filter(is_as_large).count() as f64 / all as f64);
-    }
-    let mut rng = Rng::stream(units.len() as u64, "sign flips");
-    let drawn = (0..FLIP_SAMPLE).map(|_| rng.next_u64()).filter(is_as_large).count();
-    Some((drawn as f64 + 1.0) / (FLIP_SAMPLE as f64 + 1.0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,7 +106,7 @@ mod tests {
         let second = [at(1.0, 120.0), at(2.0, 120.0)];
         let effect = Effect::new(&second, &first, 2).unwrap();
         assert!((effect.ratio - 1.2).abs() < 1e-12, "{effect:?}");
-        assert_eq!((effect.units, effect.interval, effect.flip_p), (1, None, None));
+        assert_eq!((effect.units, effect.interval), (1, None));
         assert_eq!(effect.verdict(), EffectVerdict::Undecided);
     }
 
@@ -151,14 +118,6 @@ mod tests {
         assert_eq!(Effect::new(&second, &first, 1).unwrap().units, 3);
         assert_eq!(Effect::new(&[None], &[Some(1.0)], 1), None);
         assert_eq!(Effect::new(&rates(&[1.0]), &rates(&[0.0]), 1), None);
-    }
-
-    #[test]
-    fn six_units_of_one_sign_are_the_least_for_five_percent() {
-        let p = |count: usize| sign_flip(&vec![0.1; count]);
-        assert_eq!((p(5), p(6)), (None, Some(2.0 / 64.0)));
-        assert!(p(20).unwrap() < 0.001, "a sample of the exchanges");
-        assert_eq!(sign_flip(&[1.0, -1.0, 1.0, -1.0, 1.0, -1.0]), Some(1.0));
     }
 
     #[test]

@@ -25,9 +25,6 @@ impl BenchOutcome {
             .column(Column::right("units"), |(_, it)| it.units.to_string())
             .column(Column::right("ratio"), |(_, it)| format!("{:.3}", it.ratio))
             .column(Column::left("95 % interval"), |(_, it)| interval(it.interval))
-            .column(Column::right("sign-flip p"), |(_, it)| {
-                it.flip_p.map_or_else(String::new, |p| format!("{p:.3}"))
-            })
             .column(Column::left(against), |(_, it)| it.verdict().name().to_owned());
         (!effects.is_empty()).then(|| grid.build())
     }
