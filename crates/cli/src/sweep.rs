@@ -48,11 +48,8 @@ pub(crate) enum SweepAction {
     Status {
         /// Folder of the sweep
         folder: PathBuf,
-        /// Print the keys of the cells that are not done, one on each line
-        #[arg(long)]
-        missing: bool,
         /// Print the figures as JSON
-        #[arg(long, conflicts_with = "missing")]
+        #[arg(long)]
         json: bool,
     },
     /// Merge all rows into one file, in the order of the plan
@@ -95,11 +92,8 @@ pub(crate) struct RunArgs {
     /// Folder of the sweep
     folder: PathBuf,
     /// Run shard I of N: each cell is in one shard. 0/N is N/N, for indexes that begin with zero
-    #[arg(long, value_name = "I/N", conflicts_with = "keys")]
+    #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
-    /// Run the cells whose keys a file lists, one on each line; `-` for standard input
-    #[arg(long, value_name = "FILE")]
-    keys: Option<PathBuf>,
     /// Write a part when so many cells are done
     #[arg(long, value_name = "N", default_value_t = 10_000,
           value_parser = whole_number(1u32..=1_000_000))]

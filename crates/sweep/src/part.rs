@@ -302,14 +302,7 @@ impl PartReader {
 
 /// The key of a row. Fails if the field is none.
 pub fn key_of(field: &Field) -> Result<CellKey> {
-    match field {
-        Field::Text(text) => parse_key(text),
-        _ => bail!("a key is no text"),
-    }
-}
-
-/// Reads a key as people write it.
-pub fn parse_key(text: &str) -> Result<CellKey> {
+    let Field::Text(text) = field else { bail!("a key is no text") };
     let key = (text.len() == 32).then(|| u128::from_str_radix(text, 16).ok()).flatten();
     key.ok_or_else(|| anyhow!("`{text}` is no key: a key has 32 hexadecimal digits"))
 }

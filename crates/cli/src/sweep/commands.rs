@@ -11,7 +11,6 @@ use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::run::RunOptions;
 use mirrorball_sweep::folder::{DoneCells, SweepFolder};
 use mirrorball_sweep::pack::{PackFormat, pack};
-use mirrorball_sweep::part::parse_key;
 use mirrorball_sweep::run::{self, PartLimits, ShardChoice, SweepOutcome};
 use mirrorball_sweep::spec::{OneOrMany, SweepSpec};
 use mirrorball_sweep::verify::verify;
@@ -28,7 +27,7 @@ pub(super) fn run(action: &SweepAction) -> Result<Ending, Failure> {
     match action {
         SweepAction::Plan { spec, output } => plan(spec, output),
         SweepAction::Run(args) => run_cells(args),
-        SweepAction::Status { folder, missing, json } => status(folder, *missing, *json),
+        SweepAction::Status { folder, json } => status(folder, *json),
         SweepAction::Pack { folder, output, partial, force } => {
             pack_rows(folder, output.as_deref(), *partial, *force)
         }
@@ -112,23 +111,16 @@ fn open_to_run(path: &Path, other_build: bool) -> Result<(SweepFolder, DoneCells
 }
 
 /// The places of the cells that are asked for.
-fn chosen(folder: &SweepFolder, args: &RunArgs) -> Result<Vec<usize>> {
-    if let Some(Shard { number, count }) = args.shard {
-        return Ok(ShardChoice { number, count }.places(folder));
+fn chosen(folder: &SweepFolder, shard: Option<Shard>) -> Vec<usize> {
+    match shard {
+        Some(Shard { number, count }) => ShardChoice { number, count }.places(folder),
+        None => (0..folder.cells.len()).collect(),
     }
-    let Some(path) = &args.keys else { return Ok((0..folder.cells.len()).collect()) };
-    let text = read(path)?;
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let place = |line: &str| {
-        let place = folder.place(parse_key(line)?);
-        place.ok_or_else(|| anyhow!("--keys: the sweep has no cell with the key `{line}`"))
-    };
-    lines.map(place).collect()
 }
 
 fn run_cells(args: &RunArgs) -> Result<Ending, Failure> {
     let (folder, done) = open_to_run(&args.folder, false)?;
-    let places = chosen(&folder, args).map_err(Failure::WrongUse)?;
+    let places = chosen(&folder, args.shard);
     let saved = places.iter().filter(|place| done.is_done[**place]).count();
     let limits = PartLimits {
         cells: args.part_cells as usize,
@@ -159,14 +151,8 @@ fn report(folder: &SweepFolder, outcome: &SweepOutcome) -> Ending {
     if failed > 0 { Ending::FoundFailure } else { Ending::Done }
 }
 
-fn status(path: &Path, missing: bool, json: bool) -> Result<Ending, Failure> {
+fn status(path: &Path, json: bool) -> Result<Ending, Failure> {
     let (folder, done) = open(path)?;
-    if missing {
-        let keys = folder.keys.iter().zip(&done.is_done).filter(|(_, is_done)| !**is_done);
-        let lines: String = keys.map(|(key, _)| format!("{key:032x}\n")).collect();
-        screen::print(&lines)?;
-        return Ok(Ending::Done);
-    }
     let (cells, count, parts) = (folder.cells.len(), done.count(), done.parts.len());
     let per_cell = done.bytes as f64 / count.max(1) as f64;
     if json {
