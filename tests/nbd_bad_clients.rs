@@ -2,22 +2,18 @@
 //! Clients that send invalid data are in `crates/io/src/export/nbd/tests`.
 
 use crate::common::Folder;
+use crate::common::nbd_client::{NbdClient, NbdRequest, request_bytes};
 use crate::common::service::{Service, wait_until};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
 
-const IHAVEOPT: u64 = 0x4948_4156_454f_5054;
-const READ: u16 = 0;
-const WRITE: u16 = 1;
-const COOKIE: u64 = 0x0123_4567_89ab_cdef;
-
 /// A mirrored volume with a valid client, which reads what it wrote again and again.
 struct Place {
     folder: Folder,
     server: Service,
-    good: Option<UnixStream>,
+    good: Option<NbdClient>,
 }
 
 impl Place {
@@ -31,8 +27,7 @@ impl Place {
         let server = Service::start(&folder, &arguments);
         let mut place = Place { folder, server, good: None };
         let mut good = place.client();
-        good.write_all(&[&request(WRITE, 0, 4096)[..], &[7; 4096]].concat()).unwrap();
-        good.read_exact(&mut [0; 16]).unwrap();
+        good.write(0, &[7; 4096]);
         place.good = Some(good);
         place
     }
@@ -41,24 +36,15 @@ impl Place {
         UnixStream::connect(self.folder.path("socket")).unwrap()
     }
 
-    fn client(&self) -> UnixStream {
-        let mut socket = self.connect();
-        socket.read_exact(&mut [0; 18]).unwrap();
-        let attach = [&[0, 0, 0, 3][..], &IHAVEOPT.to_be_bytes(), &[0, 0, 0, 1, 0, 0, 0, 0]];
-        socket.write_all(&attach.concat()).unwrap();
-        socket.read_exact(&mut [0; 10]).unwrap();
-        socket
+    fn client(&self) -> NbdClient {
+        NbdClient::connect(&self.folder, "socket")
     }
 
     /// Asserts that the valid client, and a new one, are served.
     fn is_well(&mut self) {
         let mut late = self.client();
-        for socket in [self.good.as_mut().unwrap(), &mut late] {
-            socket.write_all(&request(READ, 0, 4096)).unwrap();
-            let mut reply = [0; 16 + 4096];
-            socket.read_exact(&mut reply).unwrap();
-            assert_eq!(reply[4..8], [0; 4], "no error");
-            assert!(reply[16..] == [7; 4096]);
+        for client in [self.good.as_mut().unwrap(), &mut late] {
+            assert!(client.read(0, 4096) == [7; 4096]);
         }
     }
 
@@ -80,15 +66,9 @@ impl Place {
     }
 }
 
-fn request(kind: u16, offset: u64, length: u32) -> Vec<u8> {
-    let head = [0x25, 0x60, 0x95, 0x13, 0, 0];
-    let numbers = [COOKIE, offset].map(u64::to_be_bytes).concat();
-    [&head[..], &kind.to_be_bytes(), &numbers, &length.to_be_bytes()].concat()
-}
-
 #[test]
 fn service_recovers_when_out_of_descriptors() {
-    let place = Place::new();
+    let mut place = Place::new();
     let limit = |soft: &str| {
         let id = place.server.id().to_string();
         let nofile = format!("--nofile={soft}:");
@@ -104,9 +84,7 @@ fn service_recovers_when_out_of_descriptors() {
     // An accept in flight at each listener may still succeed; the next has no descriptor.
     let kept = [place.connect(), control()];
     let late = [place.connect(), control()];
-    let mut good = place.good.as_ref().unwrap();
-    good.write_all(&request(READ, 0, 4096)).unwrap();
-    good.read_exact(&mut [0; 16 + 4096]).unwrap();
+    place.good.as_mut().unwrap().read(0, 4096);
     limit("1024");
     let [late, asking] = late;
     assert!(answers(late, &[]), "it is greeted");
@@ -128,9 +106,10 @@ fn memory_of_all_clients_is_bounded_and_given_back() {
     let mut place = Place::new();
     let process = place.server.id();
     for count in [7, 100] {
-        let greedy: Vec<UnixStream> = (0..count).map(|_| place.client()).collect();
-        for mut client in &greedy {
-            client.write_all(&request(READ, 0, 32 << 20).repeat(4)).unwrap();
+        let mut greedy: Vec<NbdClient> = (0..count).map(|_| place.client()).collect();
+        for client in &mut greedy {
+            let read = request_bytes(NbdRequest::Read, 0, 0, 32 << 20);
+            client.0.write_all(&read.repeat(4)).unwrap();
         }
         for _ in 0..100 {
             place.is_well();

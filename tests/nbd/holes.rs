@@ -1,72 +1,37 @@
 //! Block status: holes are reported, and written data never are reported as holes.
 
 use super::Place;
-use mirrorball_nbd::wire::{RawRequest, option, request, status_flag};
+use crate::common::nbd_client::{NbdClient, NbdRequest, request_bytes};
+use mirrorball_nbd::wire::{option, request, status_flag};
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::os::unix::net::UnixStream;
 
 const HOLE: u32 = status_flag::HOLE | status_flag::ZERO;
 
 /// A client that selected `base:allocation`.
-struct Client(UnixStream);
+fn client(place: &Place) -> NbdClient {
+    let mut client = NbdClient::begin(&place.folder, "socket");
+    client.option(option::STRUCTURED_REPLY, &[]);
+    client.receive(20);
+    let name = "base:allocation";
+    let query = [&[0; 4][..], &[0, 0, 0, 1], &[0, 0, 0, name.len() as u8], name.as_bytes()];
+    client.option(option::SET_META_CONTEXT, &query.concat());
+    client.receive(20 + 4 + name.len() + 20);
+    client.attach()
+}
 
-impl Client {
-    fn new(place: &Place) -> Client {
-        let mut client = Client(UnixStream::connect(place.path("socket")).unwrap());
-        client.receive(18);
-        client.0.write_all(&[0, 0, 0, 3]).unwrap();
-        client.option(option::STRUCTURED_REPLY, &[]);
-        client.receive(20);
-        let name = "base:allocation";
-        let query = [&[0; 4][..], &[0, 0, 0, 1], &[0, 0, 0, name.len() as u8], name.as_bytes()];
-        client.option(option::SET_META_CONTEXT, &query.concat());
-        client.receive(20 + 4 + name.len() + 20);
-        client.option(option::EXPORT_NAME, &[]);
-        client.receive(10);
-        client
-    }
-
-    fn option(&mut self, number: u32, data: &[u8]) {
-        let length = (data.len() as u32).to_be_bytes();
-        let parts = [b"IHAVEOPT", &number.to_be_bytes()[..], &length, data];
-        self.0.write_all(&parts.concat()).unwrap();
-    }
-
-    fn receive(&mut self, bytes: usize) -> Vec<u8> {
-        let mut received = vec![0; bytes];
-        self.0.read_exact(&mut received).unwrap();
-        received
-    }
-
-    fn ask(&mut self, kind: u16, flags: u16, offset: u64, length: u32) {
-        let raw = RawRequest { flags, kind, cookie: 7, offset, length };
-        self.0.write_all(&raw.bytes()).unwrap();
-    }
-
-    fn write(&mut self, offset: u64, data: &[u8]) {
-        self.ask(request::WRITE, 0, offset, data.len() as u32);
-        self.0.write_all(data).unwrap();
-        assert_eq!(self.receive(16)[4..8], [0; 4]);
-    }
-
-    fn trim(&mut self, offset: u64, length: u32) {
-        self.ask(request::TRIM, 0, offset, length);
-        assert_eq!(self.receive(16)[4..8], [0; 4]);
-    }
-
-    /// The extents from `offset` on: their lengths and flags.
-    fn status(&mut self, flags: u16, offset: u64, length: u32) -> Vec<(u32, u32)> {
-        self.ask(request::BLOCK_STATUS, flags, offset, length);
-        let head = self.receive(20);
-        let payload = u32::from_be_bytes(head[16..].try_into().unwrap());
-        let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
-        let payload = self.receive(payload as usize);
-        assert_eq!((head[6..8].to_vec(), &payload[..4]), (vec![0, 5], &[0, 0, 0, 1][..]));
-        let extents = payload[4..].chunks_exact(8);
-        extents.map(|extent| (number(&extent[..4]), number(&extent[4..]))).collect()
-    }
+/// The extents from `offset` on: their lengths and flags.
+fn status(client: &mut NbdClient, flags: u16, offset: u64, length: u32) -> Vec<(u32, u32)> {
+    let ask = request_bytes(NbdRequest::BlockStatus, flags, offset, length);
+    client.0.write_all(&ask).unwrap();
+    let head = client.receive(20);
+    let payload = u32::from_be_bytes(head[16..].try_into().unwrap());
+    let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
+    let payload = client.receive(payload as usize);
+    assert_eq!((head[6..8].to_vec(), &payload[..4]), (vec![0, 5], &[0, 0, 0, 1][..]));
+    let extents = payload[4..].chunks_exact(8);
+    extents.map(|extent| (number(&extent[..4]), number(&extent[4..]))).collect()
 }
 
 /// A place with `count` images of 64 MiB, and a volume on them.
@@ -84,16 +49,16 @@ fn array(profile: &str, count: usize) -> Place {
 
 /// Each acknowledged write is reported as data on another connection.
 fn writes_are_seen(place: &Place) {
-    let (mut writer, mut asker) = (Client::new(place), Client::new(place));
+    let (mut writer, mut asker) = (client(place), client(place));
     for index in 0..400 {
         let offset = index * 7919 % 15000 * 4096;
         writer.write(offset, &[1; 4096]);
-        let seen = asker.status(request::FLAG_REQ_ONE, offset, 4096);
+        let seen = status(&mut asker, request::FLAG_REQ_ONE, offset, 4096);
         assert_eq!(seen, [(4096, 0)], "write {index}");
     }
-    assert!(asker.status(0, 0, 60_000 << 10).iter().any(|&(_, flags)| flags == HOLE));
-    writer.trim(0, 15000 * 4096);
-    assert_eq!(asker.status(request::FLAG_REQ_ONE, 65536, 65536), [(65536, HOLE)]);
+    assert!(status(&mut asker, 0, 0, 60_000 << 10).iter().any(|&(_, flags)| flags == HOLE));
+    writer.request(NbdRequest::Trim, 0, &[], 15000 * 4096).unwrap();
+    assert_eq!(status(&mut asker, request::FLAG_REQ_ONE, 65536, 65536), [(65536, HOLE)]);
 }
 
 #[test]
@@ -127,16 +92,16 @@ fn hole_of_one_mirror_is_not_reported() {
     }
     image.write_all_at(&[0; 4096], (20 << 20) + 65536).unwrap();
     place.start(&["serve", "0.img", "1.img"]);
-    let mut client = Client::new(&place);
+    let mut client = client(&place);
     let before = (19 << 20) + 65536;
     let rest = (63 << 20) - before - 4096;
     let all = [(before - 4096, HOLE), (4096, 0), (rest, HOLE)];
-    assert_eq!(client.status(0, 4096, (63 << 20) - 4096), all);
-    assert_eq!(client.status(request::FLAG_REQ_ONE, 4096, (63 << 20) - 4096), all[..1]);
+    assert_eq!(status(&mut client, 0, 4096, (63 << 20) - 4096), all);
+    assert_eq!(status(&mut client, request::FLAG_REQ_ONE, 4096, (63 << 20) - 4096), all[..1]);
     // It fails, and the other is used alone.
     place.ctl(&["members", "fail", "2"]);
     client.write(0, &[1; 512]);
-    assert_eq!(client.status(0, 4096, 62 << 20), [(62 << 20, HOLE)]);
+    assert_eq!(status(&mut client, 0, 4096, 62 << 20), [(62 << 20, HOLE)]);
     assert_eq!(place.stop("-TERM"), Some(0));
 }
 
@@ -146,7 +111,7 @@ fn public_clients_skip_holes() {
     let mut place = Place::new();
     place.start(&["emulate", "hdd-7k2-desktop", "--size", "64G"]);
     let uri = place.uri();
-    let mut client = Client::new(&place);
+    let mut client = client(&place);
     client.write(1 << 30, &[1; 131_072]);
     drop(client);
     if let Some(map) = place.client("nbdinfo", &["--map", &uri]) {
