@@ -234,13 +234,6 @@ fn what_cannot_be_read_is_in_the_confidence_and_an_unreadable_array_is_not_passe
 }
 
 #[test]
-fn a_flag_that_is_set_is_what_the_array_has() {
-    let text = advice("md-raid1-writemostly", &["-p", "mirrorball/first"]);
-    assert!(entry(&text, "You have").contains("md/raid1+write-mostly:"), "{text}");
-    assert!(entry(&text, "Best offered").contains("nothing better than"), "{text}");
-}
-
-#[test]
 fn advice_needs_an_array_and_its_system() {
     let folder = Folder::new();
     std::fs::write(
@@ -306,15 +299,6 @@ fn without_an_array_an_example_is_answered_and_of_several_one_is_named() {
         lines[1].starts_with("  mirrorball advise /srv/data --sysroot two  # md md0 at /srv/data"),
         "{error}"
     );
-}
-
-#[test]
-fn a_raid10_of_md_is_advised_by_the_rule_of_raid10() {
-    let short = ["rand-4k-qd1", "-d", "50ms", "-n", "2", "-p", "first"];
-    let advise = ["advise", "eight-hdd-raid10", "--system", "md:99"];
-    let output = Folder::new().run(&[&advise[..], &short].concat());
-    assert!(entry(&stdout(&output), "You have").contains("md/raid10"));
-    assert!(stderr(&output).contains("note: Linux 99 is newer than"), "{}", stderr(&output));
 }
 
 #[test]
@@ -410,22 +394,6 @@ fn an_array_file_is_asked_about_after_its_machine_and_under_another_name() {
     std::fs::rename(folder.path("my-array.toml"), folder.path("other.toml")).unwrap();
     let again = stdout(&folder.run(&[&["advise", "other.toml"], &short[..]].concat()));
     assert!(again.contains("md/raid1+write-mostly:1"), "{again}");
-}
-
-#[test]
-fn slips_in_versions_and_options_are_refused() {
-    let folder = Folder::new();
-    let of = |system: &'static str| ["advise", "hdd-ssd-raid1", "--system", system];
-    for system in ["md:6,12", "md:6.", "md:6.x", "md:6-12"] {
-        folder.refuses(&of(system), &["is not a version such as 6.12"]);
-    }
-    folder.refuses(&of("lvm:2.03"), &["no read policy of LVM is known for Linux 2.3"]);
-    let of_linux = ["LVM of Linux 3.0 has no read policy", "profile raid1", "that of Linux"];
-    folder.refuses(&of("lvm:3.0"), &of_linux);
-    folder.refuses(&of("nvme:4.10"), &["no read policy of Linux NVMe multipath is known"]);
-    let root = sysroot("md-raid1-hdd-ssd");
-    let output = ["advise", "--sysroot", &root, "-o", "x.toml"];
-    folder.refuses(&output, &["cannot be used with"]);
 }
 
 #[test]

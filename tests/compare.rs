@@ -4,13 +4,8 @@ use crate::common::samples::{ARRAY, JOB};
 use crate::common::{Folder, stderr, stdout};
 use std::fs;
 use std::ops::Deref;
-use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
-
-const COLUMNS: &str = "array,job,section,requests,policy,seed,iops,mib_per_s,mean_us,p50_us,\
-                       p99_us,p99_9_us,p99_99_us,errors,score,share_by_devid,extra_reads,\
-                       cancelled_reads";
 
 /// A folder with an array and a job, and nothing else.
 pub(crate) struct Place {
@@ -53,31 +48,6 @@ fn the_oracle_of_deep_queues_is_left_out() {
     let done = place.run(&run);
     assert!(stderr(&done).contains("note: the oracle is left out"), "{}", stderr(&done));
     assert!(!stdout(&done).contains("oracle"), "{}", stdout(&done));
-}
-
-#[test]
-fn csv_has_a_line_per_cell_in_the_columns_promised() {
-    let place = Place::new();
-    let text = stdout(&place.compare(&["--format", "csv"]));
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], COLUMNS);
-    let names: Vec<String> = lines[1..]
-        .iter()
-        .map(|line| line.split(',').take(6).collect::<Vec<_>>().join(","))
-        .collect();
-    let cell = |policy: &str, seed: u32| format!("pair,job,reader,read,{policy},{seed}");
-    let policies = ["btrfs/pid", "kakra/queue", "oracle"];
-    let expected: Vec<String> =
-        policies.iter().flat_map(|policy| [cell(policy, 1), cell(policy, 2)]).collect();
-    assert_eq!(names, expected);
-    for line in &lines[1..] {
-        let iops: f64 = line.split(',').nth(6).unwrap().parse().unwrap();
-        assert!(iops > 10.0, "{line}");
-        let shares = line.split(',').nth(15).unwrap().split(';');
-        let sum: f64 =
-            shares.map(|share| share.split_once(':').unwrap().1.parse::<f64>().unwrap()).sum();
-        assert!((sum - 1.0).abs() < 1e-3, "{line}");
-    }
 }
 
 #[test]
@@ -125,39 +95,6 @@ fn two_sections() -> Place {
     place
 }
 
-/// The sum of IOPS would be that of the small reads: a policy that starves the large ones would
-/// win.
-#[test]
-fn sections_are_shown_and_judged_one_by_one() {
-    let place = two_sections();
-    let policies = ["--policy", "pid,auto", "--duration", "2s", "-n", "5", "-o", "out"];
-    let usual = ["compare", "pair.toml", "two.fio"];
-    let output = place.run(&[&usual[..], &policies].concat());
-    let text = stdout(&output);
-    for part in [
-        "two (2 sections)",
-        "two, section small",
-        "two, section large",
-        "score: the geometric mean over sections",
-        "ranked by the geometric mean over sections of IOPS",
-    ] {
-        assert!(text.contains(part), "no `{part}` in\n{text}");
-    }
-    let scores = text.split("two, section small").next().unwrap();
-    let best = scores.lines().find(|line| line.starts_with('*')).unwrap();
-    assert!(best.starts_with("* mirrorball/auto"), "auto is behind:\n{text}");
-
-    let csv = stdout(&place.run(&[&usual[..], &policies, &["--format", "csv"]].concat()));
-    let sections: Vec<&str> =
-        csv.lines().skip(1).map(|line| line.split(',').nth(2).unwrap()).collect();
-    assert_eq!(sections.len(), 2 * 3 * 5, "two sections of three policies, five repeats each");
-    assert!(sections.chunks(2).all(|pair| pair == ["small", "large"]), "{csv}");
-    for format in ["markdown", "json"] {
-        let text = stdout(&place.run(&[&usual[..], &policies, &["--format", format]].concat()));
-        assert!(text.contains("small") && text.contains("large"), "{format}: {text}");
-    }
-}
-
 #[test]
 fn another_goal_ranks_by_the_figure_that_it_names() {
     let place = two_sections();
@@ -192,15 +129,6 @@ fn a_job_without_a_request_that_succeeded_has_no_verdict() {
 }
 
 #[test]
-fn an_array_that_leaves_no_choice_is_reported_as_such() {
-    let place = Place::new();
-    place.write("pair.toml", &format!("{ARRAY}failed = true\n"));
-    let text = stdout(&place.compare(&[]));
-    assert!(text.contains("No policy had a choice"), "{text}");
-    assert!(!text.contains("Use `"), "{text}");
-}
-
-#[test]
 fn where_nothing_can_be_written_results_are_in_the_cache_of_the_user() {
     let folder = Folder::new();
     fs::write(folder.path("mirrorball-results"), "not a folder").unwrap();
@@ -210,52 +138,6 @@ fn where_nothing_can_be_written_results_are_in_the_cache_of_the_user() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stderr(&output).contains("this folder cannot be written: results go to"));
     assert!(folder.path("cache/mirrorball-results").is_dir());
-}
-
-#[test]
-fn a_single_repeat_claims_nothing() {
-    let place = Place::new();
-    let usual = ["compare", "pair.toml", "job.fio", "--policy", "pid,queue", "-d", "200ms"];
-    let text = stdout(&place.run(&[&usual[..], &["--repeats", "1"]].concat()));
-    assert!(text.contains("in a single repeat, which proves nothing"), "{text}");
-    assert!(!text.lines().any(|line| line.starts_with("= ")), "{text}");
-}
-
-#[test]
-fn flushes_and_trims_are_shown_and_judged() {
-    let place = Place::new();
-    place.write("job.fio", &JOB.replace("rw=randread", "rw=randwrite\nfsync=1"));
-    let text = stdout(&place.compare(&["-o", "flushes"]));
-    assert!(text.contains("fsync"), "{text}");
-    place.write("job.fio", &JOB.replace("rw=randread", "rw=randtrim"));
-    let csv = stdout(&place.compare(&["-o", "trims", "--format", "csv"]));
-    let first = csv.lines().nth(1).unwrap();
-    let fields: Vec<&str> = first.split(',').collect();
-    assert_eq!(fields[3], "trim", "{csv}");
-    assert!(fields[6].parse::<f64>().unwrap() > 0.0 && fields[14] != "0.000", "{csv}");
-}
-
-#[test]
-fn a_second_run_takes_the_saved_cells_and_says_the_same() {
-    let place = Place::new();
-    let first = stdout(&place.compare(&["--format", "json", "-o", "out"]));
-    let cells = || fs::read_dir(place.path("out/cells")).unwrap();
-    assert_eq!(cells().count(), 6);
-    // A cell that runs again is saved as another file under the same name.
-    let kept = cells().next().unwrap().unwrap().path();
-    let inode = || fs::metadata(&kept).unwrap().ino();
-    let inode_before = inode();
-    let removed = cells().last().unwrap().unwrap().path();
-    assert_ne!(kept, removed);
-    let before = fs::read(&removed).unwrap();
-    fs::remove_file(&removed).unwrap();
-
-    let second = place.compare(&["--format", "json", "-o", "out"]);
-    assert_eq!(stdout(&second), first);
-    let reused = "6 cells: 5 reused from an earlier run, 1 simulated";
-    assert!(stderr(&second).contains(reused), "{}", stderr(&second));
-    assert_eq!(fs::read(&removed).unwrap(), before, "the missing cell was run again, to the byte");
-    assert_eq!(inode(), inode_before, "the others were not");
 }
 
 /// A run of a quarter of an hour is interrupted as soon as its first cell is saved.
@@ -469,16 +351,8 @@ fn check_compares_jobs_with_arrays_and_lists_members() {
 }
 
 #[test]
-fn policies_and_completions_come_from_the_tables() {
+fn models_completions_and_manual_pages_come_from_the_tables() {
     let place = Place::new();
-    let listing = stdout(&place.run(&["policies"]));
-    let page = stdout(&place.run(&["policies", "latency-rr"]));
-    for info in mirrorball_core::policies::all() {
-        assert!(listing.contains(info.name), "{} is not listed", info.name);
-    }
-    assert!(page.contains("Idea") && page.contains("Origin"), "{page}");
-    place.refuses(&["policies", "latecny"], &["`latency`"]);
-    place.refuses(&["policies", "oracle"], &["`oracle` is not a policy"]);
     place.refuses(&["models", "hdd-7k2-destkop"], &["hdd-7k2-desktop"]);
     assert!(stdout(&place.run(&["completions", "bash"])).contains("mirrorball"));
     stdout(&place.run(&["man", "-o", "pages"]));

@@ -116,6 +116,7 @@ fn an_unknown_name_is_refused_with_a_suggestion() {
         ("gmiror/load", "did you mean `gmirror/load`?"),
         ("+hegde", "did you mean `+hedge`?"),
         ("devid:0", "expected a devid of at least 1"),
+        ("oracle", "`oracle` is not a policy"),
     ] {
         let output = policies(&[name]);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();

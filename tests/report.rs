@@ -28,29 +28,13 @@ fn succeeds(output: &Output) -> String {
 }
 
 #[test]
-fn a_page_is_what_one_gets_and_it_holds_everything() {
+fn a_page_is_the_default() {
     let place = results();
     let output = place.run(&["report", "out"]);
     assert!(succeeds(&output).contains("the report is in report.html"));
     assert!(output.stdout.is_empty());
     let page = read(&place, "report.html");
-    let kinds = [
-        "matrix", "figures", "distribution", "iops", "throughput", "heat", "share", "queue",
-        "offsets", "seeks",
-    ];
-    for kind in kinds {
-        assert!(page.contains(&format!(" data-kind=\"{kind}\"")), "no {kind}");
-    }
-    let facts = [
-        "two-delays-raid1",
-        "kakra/latency-rr",
-        "mirrorball compare two-delays-raid1",
-        "1, 2",
-        "ioengine=libaio",
-    ];
-    for fact in facts {
-        assert!(page.contains(fact), "no `{fact}`");
-    }
+    assert!(page.contains("mirrorball compare two-delays-raid1"), "what was run");
     assert!(page.len() < 1_000_000, "{} bytes for one job and two policies", page.len());
 }
 
@@ -139,15 +123,4 @@ fn the_ending_of_the_file_says_what_to_write() {
     );
     succeeds(&place.run(&["report", "out", "-o", "a.log", "--format", "csv"]));
     assert!(read(&place, "a.log").starts_with("array,job"));
-}
-
-#[test]
-fn two_sets_stand_on_one_page() {
-    let place = results();
-    compare(&place, &["-o", "after", "--seed", "7"]);
-    succeeds(&place.run(&["report", "out", "after", "-o", "both.html"]));
-    let page = read(&place, "both.html");
-    for part in ["after against out", "data-kind=\"differences\"", "data-part=\"1\""] {
-        assert!(page.contains(part), "no `{part}`");
-    }
 }

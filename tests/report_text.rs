@@ -47,19 +47,6 @@ fn saved_results_are_ranked_by_other_figures() {
 }
 
 #[test]
-fn a_file_is_written_once_and_replaced_only_on_demand() {
-    let place = results();
-    let words = ["report", "out", "--format", "csv", "-o", "report.csv"];
-    assert_eq!(stdout(&place.run(&words)), "");
-    let text = fs::read_to_string(place.path("report.csv")).unwrap();
-    assert_eq!(text, stdout(&place.run(&words[..4])));
-    fs::write(place.path("report.csv"), "a longer text that was there\n".repeat(99)).unwrap();
-    place.refuses(&words, &["report.csv already exists", "--force"]);
-    stdout(&place.run(&[&words[..], &["--force"]].concat()));
-    assert_eq!(fs::read_to_string(place.path("report.csv")).unwrap(), text);
-}
-
-#[test]
 fn what_cannot_be_used_is_named_and_the_rest_is_reported() {
     let place = results();
     let cells = fs::read_dir(place.path("out/cells")).unwrap();
