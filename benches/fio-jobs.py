@@ -20,7 +20,8 @@ The addresses of each section and kind, writes and discards included, are those 
 fio's log and the example `requests`. The sets of addresses and lengths must be equal. If they are
 not and addresses are drawn, two distributions are compared: that of the addresses, unless the place
 of the most frequent one is drawn, too, and that of the shares of the most frequent ones; they must
-differ by no more than two samples of one distribution do once in 10,000 times.
+differ by no more than two samples of one distribution do once in 10,000 times. The same is done on
+a file that goes on behind the sizes, with fio's psync engine: jobs may end elsewhere there.
 
 Of sections with a rate or pauses the requests per second are compared, without the other sections,
 each for TIMED_S, on an array that takes no time.
@@ -63,6 +64,9 @@ set = { service = "1us", servers = 4096 }
 """
 
 SIZE_MAX = 16 << 20
+# Bytes of the volume, and of a file that is there before a job.
+VOLUME_BYTES = 1 << 50
+FILE_BYTES = 1 << 30
 CLONES_MAX = 3
 
 DROPPED = re.compile(
@@ -82,6 +86,7 @@ UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 OTHER = re.compile(r"^\s*(read_iolog|ioscheduler|exec_\w+)\b", re.M)
 # With more in flight the null engine logs requests twice that it was too busy to begin.
 DEPTH = re.compile(r"^\s*iodepth\w*\s*=.*$", re.M)
+DIRECT = re.compile(r"^\s*(direct|buffered)\s*=.*$", re.M)
 BLOCK = re.compile(r"^\s*(?:bs|blocksize|bsrange|blocksize_range|bssplit)\s*=(.*)$", re.M)
 AMOUNT = re.compile(r"(\d+)([kmg]?)", re.I)
 RANDOM_SIZES = re.compile(r"^\s*(bssplit|bsrange|blocksize_range)\s*=|^\s*(bs|blocksize)\s*=.*,", re.M)
@@ -127,10 +132,10 @@ def totals(sections, requests, size):
     return sum(kind[requests] for kind in kinds), sum(kind[size] for kind in kinds)
 
 
-def of_fio(text, folder, env, more=""):
-    """Requests and bytes of fio's null engine, or why it has none."""
+def of_fio(text, folder, env, more="", engine="null"):
+    """Requests and bytes of an engine of fio, or why it has none."""
     numbers = iter(range(10_000))
-    own = SECTION.sub(lambda it: f"{it[0]}\nioengine=null{more.format(next(numbers))}", text)
+    own = SECTION.sub(lambda it: f"{it[0]}\nioengine={engine}{more.format(next(numbers))}", text)
     for _ in range(9):
         (folder / "null.fio").write_text(own)
         done = run("fio", "--output-format=json", "null.fio", cwd=folder, env=env)
@@ -161,10 +166,17 @@ def widened(offset, length):
     return start, (offset + length + 4095 & ~4095) - start
 
 
-def requests_of(text, folder, env):
+def requests_of(text, folder, env, is_there):
     """Lists of (offset, length) by section and kind: fio's and ours."""
     text = CLONES.sub(lambda it: f"{it[1]}1", DEPTH.sub("", text))
-    if isinstance(of_fio(text, folder, env, "\nwrite_iolog=log.{}"), str):
+    for log in folder.glob("log.*"):
+        log.unlink()
+    if is_there:
+        text = DIRECT.sub("", text)
+        with open(folder / "a", "wb") as file:
+            file.truncate(FILE_BYTES)
+    engine = "psync" if is_there else "null"
+    if isinstance(of_fio(text, folder, env, "\nwrite_iolog=log.{}", engine), str):
         return {}, {}
     theirs, ours = {}, {}
     for log in folder.glob("log.*"):
@@ -172,8 +184,11 @@ def requests_of(text, folder, env):
             if len(it) >= 4 and it[-3] in ("read", "write", "trim"):
                 key = int(log.suffix[1:]), it[-3]
                 theirs.setdefault(key, []).append(widened(int(it[-2]), int(it[-1])))
-    (folder / "job.fio").write_text(text)
-    for line in run(REQUESTS, "job.fio", cwd=folder, env=env).stdout.splitlines():
+    (folder / "job.fio").write_text(re.sub("^filename=a$", "filename=/dev/a", text, flags=re.M)
+                                    if is_there else text)
+    bytes_of = str(FILE_BYTES if is_there else VOLUME_BYTES)
+    done = run(REQUESTS, "job.fio", "1", bytes_of, cwd=folder, env=env)
+    for line in done.stdout.splitlines():
         section, kind, offset, length = line.split()
         kind = {"Read": "read", "Write": "write", "Discard": "trim"}.get(kind)
         if kind:
@@ -198,9 +213,9 @@ def ranks(offsets):
     return [rank for rank, count in enumerate(counts) for _ in range(count)]
 
 
-def compared_addresses(text, folder, env):
+def compared_addresses(text, folder, env, is_there=False):
     """Which sections and kinds differ, as text; or None if there is nothing to compare."""
-    theirs, ours = requests_of(text, folder, env)
+    theirs, ours = requests_of(text, folder, env, is_there)
     if not theirs or not ours:
         return None
     differ = []
@@ -238,10 +253,12 @@ def compared(binary, array, text, env):
             error = sum(statistics.variance(of) / len(of) for of in counts) ** 0.5
             is_alike = abs(means[0] - means[1]) <= 4 * error
             what += f", means {means[0]:.0f} of {means[1]:.0f} (error {error:.0f})"
-        addresses = compared_addresses(text, folder, env)
-    if addresses is not None:
-        what += f", addresses of {addresses} differ" if addresses else ", addresses alike"
-        is_alike &= not addresses
+        for place, is_there in ("", False), (" in a larger file", True):
+            addresses = compared_addresses(text, folder, env, is_there)
+            if addresses is not None:
+                result = f"of {addresses} differ" if addresses else "alike"
+                what += f", addresses{place} {result}"
+                is_alike &= not addresses
     return what + ("" if is_alike else " DIFFERS"), is_alike
 
 
