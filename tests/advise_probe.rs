@@ -29,7 +29,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is_read() {
     folder.refuses(&["advise", "--probe", "--sysroot", "."], &["cannot be used with"]);
     folder.refuses(&["advise", "pair.toml", "no-such-job", "--probe"], &["no-such-job"]);
 
-    let busy = "condition = \"degraded, 1 member missing; resync at 12.0 %\"";
+    let busy = "condition = \"degraded, 1 member out of service; resync at 12.0 %\"";
     pair(&folder, busy, ["", ""]);
     let output = folder.run(&probe);
     assert_eq!(output.status.code(), Some(1));

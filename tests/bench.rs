@@ -429,7 +429,7 @@ fn the_plan_is_printed_and_what_cannot_be_measured_is_refused() {
     let file = machine.folder.path("bin/fio").display().to_string();
     refuses(&machine, &["/srv/data", "--plan", "-o", &file], "as results folder: it is a file");
     for (tree, target, condition) in [
-        ("md-raid1-degraded", "md0", "degraded, 1 member missing"),
+        ("md-raid1-degraded", "md0", "degraded, 1 member out of service"),
         ("md-raid1-resyncing", "md0", "md0 is not measured: a resync is running ("),
         ("md-raid1-checking", "md0", "md0 is not measured: a check is running ("),
     ] {

@@ -39,7 +39,7 @@ fn without_a_path_the_only_array_is_described_and_json_has_everything() {
     let output = folder.run(&["detect", "--sysroot", &root]);
     assert!(stdout(&output).contains("failed = true"));
     let said = stderr(&output);
-    assert!(said.contains("warning: md0: degraded, 1 member missing"), "{said}");
+    assert!(said.contains("warning: md0: degraded, 1 member out of service"), "{said}");
     let json = stdout(&folder.run(&["detect", "md0", "--json", "--sysroot", &root]));
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let array = &json["arrays"][0];

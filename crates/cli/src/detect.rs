@@ -230,11 +230,14 @@ fn listing(arrays: &[DetectedArray], place: &str) -> String {
     let lines = arrays.iter().map(|array| {
         let condition = array.condition_text().map(|text| format!(" ({text})"));
         let condition = condition.unwrap_or_default();
+        // Two may have one label.
+        let is_alone = arrays.iter().filter(|it| it.name == array.name).count() == 1;
+        let id = array.id.as_deref().filter(|_| !is_alone);
         format!(
             "{}{condition}\n  mirrorball detect {}{place} -o {}.toml\n",
             array.summary(),
-            quoted(target(array)),
-            file_stem(&array.name)
+            quoted(id.unwrap_or(target(array))),
+            file_stem(id.unwrap_or(&array.name))
         )
     });
     lines.collect()

@@ -363,8 +363,8 @@ impl ArrayCondition {
                     format!("degraded, {}", self.stand_in.as_deref().unwrap_or_default())
                 }
                 0 => "degraded".to_owned(),
-                1 => "degraded, 1 member missing".to_owned(),
-                missing => format!("degraded, {missing} members missing"),
+                1 => "degraded, 1 member out of service".to_owned(),
+                missing => format!("degraded, {missing} members out of service"),
             });
         }
         if let Some(activity) = &self.activity {

@@ -32,7 +32,10 @@ impl Sysroot {
         if self.is_live() {
             return live::run(command);
         }
-        let missing = || format!("the recorded copy has no tools/{file}");
+        let missing = || match self.is_pasted() {
+            true => format!("the text has no output of `{}`", command.join(" ")),
+            false => format!("the recorded copy has no tools/{file}"),
+        };
         self.raw_text(&format!("/tools/{file}")).ok_or_else(missing)
     }
 }

@@ -35,8 +35,8 @@ pub(super) struct ZfsPool {
     has_damaged_files: bool,
     /// The data vdevs with their leaves.
     vdevs: Vec<Vdev>,
-    /// Vdevs of the log, the cache, the spares and the like: section and name.
-    others: Vec<(String, String)>,
+    /// Vdevs of the log, the cache, the spares and the like: section, name and state.
+    others: Vec<[String; 3]>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -192,9 +192,14 @@ impl ZfsPool {
             let groups = self.vdevs.iter().flat_map(|vdev| &vdev.leaves);
             let groups: Vec<&VdevLeaf> = groups.flat_map(|leaf| &leaf.group).collect();
             let is_in_use = |name: &str| groups.iter().any(|leaf| leaf.path == name);
-            let own = self.others.iter().filter(|(other, _)| other == section);
-            let own = own.filter(|(_, name)| !is_in_use(name));
-            let names: Vec<&str> = own.map(|(_, name)| name.as_str()).collect();
+            let own = self.others.iter().filter(|[other, ..]| other == section);
+            let own = own.filter(|[_, name, _]| !is_in_use(name));
+            let named = own.map(|[_, name, state]| match state.as_str() {
+                "ONLINE" | "" => name.clone(),
+                "AVAIL" => format!("{name} (available)"),
+                other => format!("{name} ({other})"),
+            });
+            let names: Vec<String> = named.collect();
             (!names.is_empty()).then(|| format!("{words}: {}", names.join(", ")))
         })
     }
@@ -378,7 +383,7 @@ impl ZfsPool {
         match section.as_deref() {
             Some("") => {}
             Some(other) if level == 1 => {
-                return self.others.push((other.to_owned(), name.to_owned()));
+                return self.others.push([other, name, state].map(str::to_owned));
             }
             _ => return,
         }

@@ -123,7 +123,12 @@ pub(super) fn read_others(tree: &mut Tree, lines: &[&str]) {
 pub(super) fn model_in(id: &str) -> Option<(String, String)> {
     let rest = ["ata-", "nvme-", "scsi-SATA_", "usb-"].iter().find_map(|it| id.strip_prefix(it));
     let rest = rest.filter(|rest| !rest.starts_with("eui.") && !rest.starts_with("uuid."))?;
-    let (model, serial) = disk_of(rest).trim_end_matches("-0:0").rsplit_once('_')?;
+    let rest = disk_of(rest).trim_end_matches("-0:0");
+    // The number of the namespace follows the serial number of an NVMe disk in newer names.
+    let number = rest.rsplit_once('_').filter(|(front, number)| {
+        id.starts_with("nvme-") && number.parse::<u8>().is_ok() && front.contains('_')
+    });
+    let (model, serial) = number.map_or(rest, |(front, _)| front).rsplit_once('_')?;
     (!model.is_empty()).then(|| (model.replace('_', " "), serial.to_owned()))
 }
 

@@ -18,6 +18,8 @@ struct FileSystem {
     devices: BTreeMap<u64, FileSystemDevice>,
     /// Profiles of the data and of the metadata, with their sizes, and what these hold.
     profiles: Vec<(&'static str, String, u64, Option<u64>)>,
+    /// The device of another file system on which it stands.
+    seed: Option<String>,
 }
 
 impl FileSystem {
@@ -90,7 +92,18 @@ pub(super) fn read_btrfs(tree: &mut Tree, lines: &[&str]) {
         ));
     }
     let count = all.len();
+    let alone = |it: &FileSystem| {
+        let (devid, device) = it.devices.first_key_value().filter(|_| it.devices.len() == 1)?;
+        Some((it.fsid.clone()?, *devid, device.path.clone()))
+    };
+    let seeds: Vec<(String, u64, String)> = all.iter().filter_map(alone).collect();
     for (index, mut file_system) in all.into_iter().enumerate() {
+        let is_of = |(fsid, devid, path): &&(String, u64, String)| {
+            let own = file_system.devices.get(devid).filter(|_| file_system.devices.len() > 1);
+            file_system.fsid.as_ref().is_some_and(|own| own != fsid)
+                && own.is_some_and(|own| own.path == *path)
+        };
+        file_system.seed = seeds.iter().find(is_of).map(|(.., path)| path.clone());
         // Of several file systems it is one that has room for these data.
         let data = profiles.iter().filter(|(kind, ..)| *kind == "data");
         let bytes = data.fold(0_u64, |sum, it| sum.saturating_add(it.2));
@@ -420,7 +433,13 @@ fn write(tree: &mut Tree, index: usize, found: &FileSystem) {
         let holds_twice = |bytes: u64| found.on_devices() as f64 >= 1.9 * bytes as f64;
         let has_copies = found.members().any(|device| device.is_missing)
             || found.members().count() > 1 && found.used_bytes.is_none_or(holds_twice);
-        let profile = if has_copies { "raid1" } else { "single" };
+        let profile = if has_copies && found.seed.is_none() { "raid1" } else { "single" };
+        if let Some(seed) = &found.seed {
+            tree.note(format!(
+                "{seed} is a file system of its own, too: a seed device, which {name} reads and \
+                 does not write"
+            ));
+        }
         tree.note(format!(
             "the text has no profile of the data of {name}: taken for {profile}; `btrfs \
              filesystem df` says it"

@@ -23,6 +23,25 @@ fn a_text_without_an_array_has_none() {
     }
 }
 
+/// `btrfs filesystem show` lists a seed device in each file system that stands on it.
+#[test]
+fn a_file_system_on_a_seed_device_is_taken_for_no_mirror() {
+    let show = |sprout: &str| {
+        format!(
+            "Label: 'rescue'  uuid: 97bd44f5-c586-47cf-b760-c00f42676b23\n\
+             \tTotal devices 1 FS bytes used 2.32GiB\n\
+             \tdevid    1 size 3.27GiB used 2.67GiB path /dev/vda3\n\n\
+             Label: 'sprout'  uuid: 1b300322-5b9e-4a0d-936c-227ffe9b635d\n\
+             \tTotal devices 2 FS bytes used 1.32GiB\n\
+             \tdevid    1 size 3.27GiB used 2.66GiB path {sprout}\n\
+             \tdevid    2 size 28.13GiB used 1.28GiB path /dev/vda4\n"
+        )
+    };
+    assert!(detect_pasted(&show("/dev/vda5")).iter().any(Result::is_ok));
+    let found = detect_pasted(&show("/dev/vda3"));
+    assert!(found.iter().all(Result::is_err), "{found:?}");
+}
+
 /// At most one of them serves.
 #[test]
 fn paths_without_a_choice_are_named_with_their_states() {

@@ -175,7 +175,10 @@ fn add_volumes(tree: &mut Tree, rows: Vec<TableRow>, group: &str, physical: &[(S
         let percent = headings.iter().find_map(|heading| row.get(heading));
         volume.percent =
             volume.percent.or(percent.and_then(|it| it.replace(',', ".").parse().ok()));
-        let devices = row.get("Devices").unwrap_or_default();
+        // The data of an image with dm-integrity.
+        let origin = row.get("Origin").map(|it| it.trim_matches(['[', ']']));
+        let origin = origin.filter(|it| it.ends_with("_iorig"));
+        let devices = row.get("Devices").or(origin).unwrap_or_default();
         let devices = devices.split([',', ' ']).filter(|it| !it.is_empty());
         for device in devices.map(|it| it.split('(').next().unwrap_or(it).to_owned()) {
             if !volume.below.contains(&device) {
@@ -187,8 +190,8 @@ fn add_volumes(tree: &mut Tree, rows: Vec<TableRow>, group: &str, physical: &[(S
     for name in &names {
         place_images(tree, &mut volumes, name, physical);
     }
-    for name in names {
-        add_volume(tree, &volumes, &name);
+    for name in volumes.keys() {
+        add_volume(tree, &volumes, name);
     }
 }
 
@@ -201,20 +204,37 @@ fn place_images(
     physical: &[(String, String)],
 ) {
     let image = |number: usize| (group.clone(), format!("{name}_rimage_{number}"));
-    let count = (0..).take_while(|number| volumes.contains_key(&image(*number))).count();
+    let mut count = (0..).take_while(|number| volumes.contains_key(&image(*number))).count();
     let Some(volume) = volumes.get_mut(&(group.clone(), name.clone())) else { return };
+    // `lvs` without -a does not list the images.
+    let is_hidden = count == 0 && volume.attributes.starts_with(['r', 'R']);
+    if is_hidden {
+        count = if volume.kind.as_deref() == Some("raid10") { 4 } else { 2 };
+    }
     if count < 2 || !volume.below.is_empty() {
         return;
     }
     volume.below = (0..count).map(|number| image(number).1).collect();
-    let own = physical.iter().filter(|(of, _)| of == group);
-    for (number, (_, path)) in own.enumerate().take(count) {
-        let image = volumes.get_mut(&image(number)).filter(|image| image.below.is_empty());
-        image.into_iter().for_each(|image| image.below.push(path.clone()));
+    let mut own = physical.iter().filter(|(of, _)| of == group);
+    for number in 0..count {
+        let mut place = image(number);
+        let origin = volumes.get(&place).and_then(|image| image.below.first());
+        if let Some(origin) = origin.filter(|it| it.ends_with("_iorig")) {
+            place = (group.clone(), origin.clone());
+        }
+        let place = volumes.entry(place).or_default();
+        if place.below.is_empty() {
+            place.below.extend(own.next().map(|(_, path)| path.clone()));
+        }
     }
+    let what = match is_hidden {
+        true => format!(
+            "of how many images {group}/{name} is, and on which disks: taken for {count}, on"
+        ),
+        false => format!("on which disks {group}/{name} is: taken for"),
+    };
     tree.note(format!(
-        "the text does not say on which disks {group}/{name} is: taken for the first of its \
-         group; `lvs -a -o +devices` says it"
+        "the text does not say {what} the first of its group; `lvs -a -o +devices` says it"
     ));
 }
 
