@@ -28,9 +28,9 @@ pub(super) const MSR: TraceFormat = TraceFormat {
     ..of_columns(
         "msr",
         "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime, or as a header says, which \
-         needs Timestamp, Type (Read, Write, R, W), Offset and Size",
-        "100 ns since 1601, response in 100 ns, or as in Timestamp_us (_s, _ms, _ns); bytes, or \
-         Sector and Sectors of 512 bytes",
+         needs Timestamp (or Timestamp_s, _ms, _us, _ns), Type (Read, Write, R, W), Offset and \
+         Size (or Sector, Sectors)",
+        "100 ns since 1601, response in 100 ns; bytes",
         "MSR Cambridge, SNIA IOTTA 388; mirrorball capture",
         || Parser::boxed(&MSR, [Time, Host, Device, Op, Offset, Length, Response], MSR_LAYOUT),
     )
