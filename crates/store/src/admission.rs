@@ -144,7 +144,8 @@ impl StoreGate {
         if piece.kind == RequestKind::Read || self.is_read_only {
             return GateAnswer::Go;
         }
-        if self.forget_bad_blocks(piece, array.states).is_err() {
+        let forgotten = self.forget_bad_blocks(piece, array.states);
+        if forgotten.is_err() {
             self.released.push_back(Released::Fail(piece.key));
             return GateAnswer::Wait;
         }
@@ -231,8 +232,13 @@ impl StoreGate {
         for region in regions(range) {
             let start = region * REGION_BYTES;
             let is_whole = range.start <= start && (start + REGION_BYTES <= range.end || is_end);
-            if is_whole && !self.unsynced.take_renewed(region) {
+            if !is_whole {
+                continue;
+            }
+            let is_renewed = self.unsynced.take_renewed(region);
+            if !is_renewed {
                 self.unsynced.remove(region);
+                self.hinted.remove(region);
                 self.log.on_synced(region as u32);
             }
         }

@@ -15,6 +15,7 @@
 
 use crate::StoreGate;
 use crate::VolumeLabels;
+use crate::checksum::CHECKSUM_BLOCK_BYTES;
 use crate::label::{BadBlockRecord, BadBlocks, bad_blocks_offset};
 use crate::metadata::MetadataJob;
 use mirrorball_core::io::{Op, RequestKind};
@@ -226,22 +227,23 @@ impl StoreGate {
         lacking
     }
 
-    /// Decides how a piece goes on that no mirror could give. In an unsynced region the checksum of
-    /// a block is a hint, without which the block is read. A rebuild goes on behind a range that is
+    /// Decides how a piece goes on that no mirror could give. Where the checksum of a block is a
+    /// hint, the block is read without it. A rebuild goes on behind a range that is
     /// lost, and so does a resync, after which the mirrors lack it that could be read by then and
     /// differ. A single mirror keeps what it may give later.
-    pub(crate) fn leave_unreadable(
+    pub(crate) fn decide_unreadable(
         &mut self,
         piece: &PieceView,
         reason: UnreadableReason,
         states: &MemberStates,
     ) -> Unreadable {
-        if reason.is_mismatch && self.is_hint(piece) {
+        let PiecePlan { length, .. } = piece.plan;
+        let range = piece.plan.range();
+        let is_block = length <= CHECKSUM_BLOCK_BYTES;
+        if reason.is_mismatch && is_block && self.is_hint(&piece.plan, &range, states) {
             self.drop_hint(piece);
             return Unreadable::ReadUnchecked;
         }
-        let PiecePlan { length, .. } = piece.plan;
-        let range = piece.plan.range();
         let mirrors = piece.plan.mirrors().iter();
         let in_sync = mirrors.filter(|it| states.is_in_sync(it.member, it.offset, length));
         let sources: Vec<MemberIndex> = in_sync.map(|mirror| mirror.member).collect();

@@ -8,11 +8,12 @@
 //! ([`StoreGate::judge_piece`]): a block that one mirror has right is copied to those that do not.
 //! Whether they hold the same does not follow from their checksums ([`crate::checksum`]).
 //!
-//! **Hints.** In an unsynced region the members may have the data of a write and not yet its
-//! checksum. There a checksum is a hint: a mirror that matches is right, because data that
-//! were not written since match. If none does, the first mirror counts, as without checksums, and
-//! the checksum is replaced. This holds for reads as well as for the resync, so a block reads the
-//! same before and after.
+//! **Hints.** In a region that is unsynced since the start, members may have the data of a write
+//! and not yet its checksum. There a checksum is a hint: a mirror that matches is right, because
+//! data that were not written since match. If none does, the first mirror counts, as without
+//! checksums, and the checksum is replaced. This holds for reads as well as for the resync, so a
+//! block reads the same before and after. Where a mirror in sync lacks a bad block, its checksum is
+//! no hint: no mirror had it right, and a write that was replied to took it off the list.
 
 use crate::StoreGate;
 use crate::checksum::{BlockDigest, CHECKSUM_BLOCK_BYTES, UNKNOWN};
@@ -20,7 +21,9 @@ use crate::unsynced_regions::REGION_BYTES;
 use mirrorball_core::io::{IoError, MemberIo, RequestKind};
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::volume::gate::{Judged, Judgement, PieceView};
-use mirrorball_core::volume::{PieceKey, PlanTarget, RequestKey, TargetSet};
+use mirrorball_core::volume::{
+    MemberStates, PieceKey, PiecePlan, PlanTarget, RequestKey, TargetSet,
+};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -87,7 +90,7 @@ impl StoreGate {
         if bad.is_empty() {
             return Ok(());
         }
-        if piece.has_lock && !self.may_differ(&piece.plan.range()) {
+        if piece.has_lock && !self.hinted.overlaps(&piece.plan.range()) {
             bad.iter()
                 .for_each(|&offset| self.checksums_mut().mismatched.on_mismatch(io.member, offset));
         }
@@ -132,10 +135,21 @@ impl StoreGate {
         }
     }
 
-    /// Returns true if the checksum of a block is a hint.
-    pub(crate) fn is_hint(&self, piece: &PieceView) -> bool {
-        let is_block = piece.plan.length <= CHECKSUM_BLOCK_BYTES;
-        self.has_checksums() && is_block && self.may_differ(&piece.plan.range())
+    /// Returns true if the checksum of a block of a piece is a hint.
+    pub(crate) fn is_hint(
+        &self,
+        plan: &PiecePlan,
+        block: &Range<u64>,
+        states: &MemberStates,
+    ) -> bool {
+        let (skip, length) = (block.start - plan.offset, block.end - block.start);
+        let mut in_sync = plan
+            .mirrors()
+            .iter()
+            .filter(|it| states.is_in_sync(it.member, it.offset + skip, length));
+        self.has_checksums()
+            && self.hinted.overlaps(block)
+            && !in_sync.any(|mirror| self.bad.overlaps(mirror.member, block))
     }
 
     /// Forgets the checksum of a block, which is a hint that no mirror matches.
@@ -151,7 +165,12 @@ impl StoreGate {
     }
 
     /// Judges the blocks of a scrub or resync by what was read of all mirrors.
-    pub(crate) fn judge_piece(&mut self, piece: &PieceView, to_copy: TargetSet) -> Option<Judged> {
+    pub(crate) fn judge_piece(
+        &mut self,
+        piece: &PieceView,
+        to_copy: TargetSet,
+        states: &MemberStates,
+    ) -> Option<Judged> {
         let mut read = self.findings.read.remove(&piece.key).unwrap_or_default();
         // The first is the one that is read in an unsynced region.
         read.sort_by_key(|(target, _)| target.index());
@@ -159,7 +178,7 @@ impl StoreGate {
         let count = piece.plan.length.div_ceil(CHECKSUM_BLOCK_BYTES) as usize;
         assert!(piece.has_lock, "mirrors are compared under the lock");
         assert!(read.iter().all(|(_, it)| it.len() == count), "each mirror was read whole");
-        let judge = |block| self.judge_block(piece, &read, block, to_copy);
+        let judge = |block| self.judge_block(piece, &read, block, (to_copy, states));
         Some(Judged { first, units: (0..count).map(judge).collect() })
     }
 
@@ -168,9 +187,13 @@ impl StoreGate {
         piece: &PieceView,
         read: &[TargetRead],
         block: usize,
-        to_copy: TargetSet,
+        (to_copy, states): (TargetSet, &MemberStates),
     ) -> Judgement {
-        let offset = piece.plan.offset + block as u64 * CHECKSUM_BLOCK_BYTES;
+        let PiecePlan { offset, length, .. } = piece.plan;
+        let end = offset + length;
+        let offset = offset + block as u64 * CHECKSUM_BLOCK_BYTES;
+        let range = offset..end.min(offset + CHECKSUM_BLOCK_BYTES);
+        let is_hint = self.is_hint(&piece.plan, &range, states);
         let is_unsynced = self.may_differ(&piece.plan.range());
         if is_unsynced && piece.kind == RequestKind::Scrub {
             return Judgement::Fine;
@@ -179,7 +202,7 @@ impl StoreGate {
         let (first, found) = (read[0].0, read[0].1[block]);
         let are_equal = read.iter().all(|(_, digests)| digests[block] == found);
         let is_good = |(_, it): &&TargetRead| known == UNKNOWN || it[block].checksum == known;
-        if !is_unsynced {
+        if !is_hint {
             for (target, _) in read.iter().filter(|it| !is_good(it)) {
                 let member = piece.plan.location(*target).0;
                 self.checksums_mut().mismatched.on_mismatch(member, offset);
@@ -198,7 +221,7 @@ impl StoreGate {
         }
         let right = match good.first() {
             Some((target, _)) => *target,
-            None if is_unsynced => first,
+            None if is_hint => first,
             None => return Judgement::Lost,
         };
         if known == UNKNOWN || good.is_empty() {

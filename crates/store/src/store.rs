@@ -45,6 +45,8 @@ pub struct StoreGate {
     pub(crate) log: DirtyLog,
     /// Where mirrors may differ.
     pub(crate) unsynced: UnsyncedRegions,
+    /// Those of them since the start, where data may be newer than their checksums.
+    pub(crate) hinted: UnsyncedRegions,
     /// The ranges that members in sync lack.
     pub(crate) bad: BadBlockList,
     /// With checksums, those in memory.
@@ -99,6 +101,7 @@ impl StoreGate {
             checksums: checksum_store(writer.committed(), states.members(), capacity_bytes),
             labels: writer,
             unsynced: UnsyncedRegions::default(),
+            hinted: UnsyncedRegions::default(),
             bad,
             page_writes: PageWrites::default(),
             findings: Findings::default(),
@@ -121,6 +124,7 @@ impl StoreGate {
         for start in logged.into_iter().map(|region| u64::from(region) * REGION_BYTES) {
             store.insert_unsynced(start..start + REGION_BYTES);
         }
+        store.hinted = store.unsynced.clone();
         store
     }
 
@@ -242,9 +246,9 @@ impl Gate for StoreGate {
         &mut self,
         piece: &PieceView,
         to_copy: TargetSet,
-        _array: &mut Array<'_>,
+        array: &mut Array<'_>,
     ) -> Option<Judged> {
-        self.judge_piece(piece, to_copy)
+        self.judge_piece(piece, to_copy, array.states)
     }
 
     fn on_unreadable(
@@ -253,7 +257,7 @@ impl Gate for StoreGate {
         reason: UnreadableReason,
         array: &mut Array<'_>,
     ) -> Unreadable {
-        self.leave_unreadable(piece, reason, array.states)
+        self.decide_unreadable(piece, reason, array.states)
     }
 
     fn has_io(&self) -> bool {

@@ -63,7 +63,11 @@ impl<G: Gate> Volume<G> {
                     piece.good.insert(good);
                     self.finish(run);
                 }
-                Judgement::Lost => self.finish(run),
+                Judgement::Lost => {
+                    piece.spoiled = whole.spoiled.or(whole.good);
+                    piece.failed = whole.failed.or(whole.good);
+                    self.leave_unreadable(run);
+                }
                 Judgement::Copy(target) => {
                     assert!(!self.options.is_read_only, "a read-only volume copies nothing");
                     let source = piece.plan.location(target).0;

@@ -67,7 +67,7 @@ impl<G: Gate> Volume<G> {
     }
 
     /// Ends a piece that no mirror could give, or reads it without a check.
-    fn leave_unreadable(&mut self, key: PieceKey) {
+    pub(super) fn leave_unreadable(&mut self, key: PieceKey) {
         let mut decision = Unreadable::Fail;
         let piece = self.requests.piece(key);
         let in_sync = piece.plan.scrub_targets(&self.states);

@@ -1,5 +1,7 @@
 //! Bad blocks of volumes without checksums.
 
+mod rot;
+
 use super::*;
 use crate::label::assembly::{FoundMember, assemble};
 use crate::label::{
