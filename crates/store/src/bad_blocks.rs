@@ -101,6 +101,13 @@ impl BadBlockList {
         lists.iter().any(|list| list.overlaps(member.get(), range))
     }
 
+    /// The first offset inside a range at which a bad block begins or ends.
+    pub(crate) fn first_edge(&self, range: &Range<u64>) -> Option<u64> {
+        let parts = [&self.wanted, &self.recorded].map(|list| list.within(range));
+        let edges = parts.iter().flat_map(BadBlocks::iter).flat_map(|(_, it)| [it.start, it.end]);
+        edges.filter(|&edge| range.start < edge && edge < range.end).min()
+    }
+
     /// Returns true if no list was ever written, or members have the last one.
     fn is_on(&self, members: impl Iterator<Item = MemberIndex>) -> bool {
         let lacking = members.filter(|member| !self.durable_on.contains(member));

@@ -225,6 +225,10 @@ impl Gate for StoreGate {
         }
     }
 
+    fn lacking_edge(&self, range: &Range<u64>) -> Option<u64> {
+        self.bad.first_edge(range)
+    }
+
     fn may_lack(&self, member: MemberIndex, range: &Range<u64>) -> bool {
         self.bad.overlaps(member, range)
             || regions(range).any(|region| self.may_lack_region(member, region as u32))

@@ -204,6 +204,11 @@ pub trait Gate {
         TargetSet::default()
     }
 
+    /// Returns the first offset inside a range at which begins or ends what a member lacks.
+    fn lacking_edge(&self, _range: &Range<u64>) -> Option<u64> {
+        None
+    }
+
     /// Returns true if a range of a member that is being rebuilt may lack something.
     fn may_lack(&self, _member: MemberIndex, _range: &Range<u64>) -> bool {
         true

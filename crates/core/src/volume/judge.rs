@@ -20,7 +20,7 @@ impl<G: Gate> Volume<G> {
         let view = self.view(key);
         let judged = self.ask_gate(|gate, array| gate.judge(&view, to_copy, array)).flatten();
         let Some(Judged { first, units }) = judged else { return self.give_up(key) };
-        let can_halve = !piece.spoiled.is_empty() && piece.plan.halves().is_some();
+        let can_halve = !piece.spoiled.is_empty() && self.halves(&piece.plan).is_some();
         if can_halve && units.contains(&Judgement::Lost) {
             // Another mirror may have it, where its medium can be read.
             self.requests.piece_mut(key).good = TargetSet::default();

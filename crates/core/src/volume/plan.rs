@@ -224,9 +224,14 @@ impl PiecePlan {
         if middle >= self.offset + self.length {
             return None;
         }
-        assert!(self.offset < middle, "both halves have bytes: {self:?} at {middle}");
-        let skip = middle - self.offset;
-        Some([self.part(0, skip), self.part(skip, self.length - skip)])
+        Some(self.cut_at(middle))
+    }
+
+    /// The plans of the parts before and behind an offset inside the piece.
+    pub(super) fn cut_at(&self, offset: u64) -> [PiecePlan; 2] {
+        assert!(self.offset < offset, "both parts have bytes: {self:?} at {offset}");
+        let skip = offset - self.offset;
+        [self.part(0, skip), self.part(skip, self.length - skip)]
     }
 
     fn targets_where(&self, is_wanted: impl Fn(&Mirror) -> bool) -> TargetSet {

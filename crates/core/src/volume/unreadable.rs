@@ -2,6 +2,7 @@
 
 use super::gate::{Gate, Unreadable, UnreadableReason};
 use super::piece::{Piece, PieceKey};
+use super::plan::PiecePlan;
 use super::{Volume, Work};
 use crate::io::RequestKind;
 
@@ -13,14 +14,24 @@ impl<G: Gate> Volume<G> {
         let is_bad = !piece.spoiled.is_empty() && !piece.has_answer;
         let is_divided = is_bad && self.reads_first_only(&piece.plan);
         match piece.has_lock {
-            _ if is_divided && piece.plan.halves().is_some() => self.halve(key),
+            _ if is_divided && self.halves(&piece.plan).is_some() => self.halve(key),
             true => self.work.push_back(Work::Decide(key)),
             false => self.start(key),
         }
     }
 
-    /// Returns true if mirrors in sync lack a part of a piece that is longer than a sector, and
-    /// each sector is to be read from the mirror that would be read for it alone: to copy or
+    /// The plans of two parts of a piece: its halves, or, of a sector that mirrors lack a part of,
+    /// what is before and behind an edge of that part.
+    pub(super) fn halves(&self, plan: &PiecePlan) -> Option<[PiecePlan; 2]> {
+        let is_edge = |edge: &u64| (edge - plan.offset).is_multiple_of(self.options.block_bytes);
+        plan.halves().or_else(|| {
+            let edge = self.gate()?.lacking_edge(&plan.range()).filter(is_edge)?;
+            Some(plan.cut_at(edge))
+        })
+    }
+
+    /// Returns true if mirrors in sync lack a part of a piece that can be cut, and each part is to
+    /// be read from the mirror that would be read for it alone: to copy or
     /// compare mirrors, or because they differ.
     #[inline]
     pub(super) fn lacks_a_part(&self, key: PieceKey) -> bool {
@@ -34,7 +45,7 @@ impl<G: Gate> Volume<G> {
         !lacking.is_empty()
             && is_divided()
             && !lacking.and(plan.scrub_targets(&self.states)).is_empty()
-            && plan.halves().is_some()
+            && self.halves(plan).is_some()
     }
 
     /// Ends a piece that could not be read, or tries its halves: bad spots of different targets
@@ -46,17 +57,17 @@ impl<G: Gate> Volume<G> {
             && piece.good.is_empty()
             && !piece.has_answer
             && !matches!(piece.kind, RequestKind::Repair(_));
-        match may_help && piece.plan.halves().is_some() {
+        match may_help && self.halves(&piece.plan).is_some() {
             true => self.halve(key),
             false => self.leave_unreadable(key),
         }
     }
 
-    /// Cuts a piece longer than a sector into halves, and starts them as if nothing had been read.
+    /// Cuts a piece into its halves, and starts them as if nothing had been read.
     pub(super) fn halve(&mut self, key: PieceKey) {
         let mut piece = self.requests.piece(key).clone();
         assert_eq!(piece.pending, 0, "nothing of it is read: {piece:?}");
-        let halves = piece.plan.halves().expect("it is longer than a sector");
+        let halves = self.halves(&piece.plan).expect("it can be cut");
         piece.forget_reads();
         let [first, second] = halves.map(|plan| Piece { plan, ..piece.clone() });
         *self.requests.piece_mut(key) = first;

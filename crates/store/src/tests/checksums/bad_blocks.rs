@@ -1,5 +1,6 @@
 //! Bad blocks of volumes without checksums.
 
+mod parts;
 mod rot;
 
 use super::*;
