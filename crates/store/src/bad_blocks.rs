@@ -151,8 +151,8 @@ impl BadBlockList {
         self.doubtful.remove(RESYNC, range);
     }
 
-    /// Forgets what a member lacks whose device was removed.
-    pub(crate) fn on_removed(&mut self, member: MemberIndex) {
+    /// Forgets what a member lacks: its device was removed, or is empty.
+    pub(crate) fn forget(&mut self, member: MemberIndex) {
         self.wanted.remove(member.get(), &(0..u64::MAX));
     }
 

@@ -33,7 +33,16 @@ impl StoreGate {
             self.log.on_joined(member, 0);
             self.bad.on_joined(member, None);
         }
+        if self.is_empty(member, array.states) {
+            self.bad.forget(member);
+        }
         self.labels.forget_progress(member);
+    }
+
+    /// Returns true if a member has nothing yet: it is rebuilt whole, from its beginning.
+    pub(crate) fn is_empty(&self, member: MemberIndex, states: &MemberStates) -> bool {
+        let begins = MemberState::Rebuilding { recovered_bytes: 0 };
+        states.members()[member].state == begins && !self.catching_up[member.get()]
     }
 
     /// Fails a member, unless the volume cannot do without it.
@@ -165,7 +174,7 @@ impl StoreGate {
         let is_failed = array.states.is_failed(member) && !self.is_read_only;
         if is_failed {
             self.labels.on_removed(member);
-            self.bad.on_removed(member);
+            self.bad.forget(member);
             assert!(!self.has_device(member), "the device of {member:?} is removed");
             array.states.set(member, MemberState::Failed);
             self.on_member_set(member, true, array);

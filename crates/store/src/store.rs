@@ -125,6 +125,9 @@ impl StoreGate {
             store.insert_unsynced(start..start + REGION_BYTES);
         }
         store.hinted = store.unsynced.clone();
+        for member in states.active().filter(|&it| store.is_empty(it, states)).collect::<Vec<_>>() {
+            store.bad.forget(member);
+        }
         store
     }
 

@@ -479,3 +479,18 @@ fn a_list_has_no_range_behind_the_end_of_the_volume() {
     let expected = [(ROWS[0], capacity - BLOCK..capacity), (ROWS[1], 3 * BLOCK..4 * BLOCK)];
     assert_eq!(bad(&rig), expected);
 }
+
+#[test]
+fn what_a_device_lacked_that_was_replaced_takes_no_room_in_the_list() {
+    let mut rig = written();
+    let lost = (300..1300).step_by(2).map(|block| rig.place(0, block * BLOCK) as u64);
+    rig.bad_sectors[0] = lost.collect();
+    assert_eq!(rebuild(&mut rig, ROWS[1]), Ok(()));
+    assert_eq!(bad(&rig).len(), 500);
+    fail_member(&mut rig.volume, ROWS[1]);
+    rig.run_ios(0, &mut []);
+    rig.write(300 * BLOCK, 7, 1000);
+    rig.bad_sectors[0] = vec![rig.place(0, 3 * BLOCK) as u64];
+    assert_eq!(rebuild(&mut rig, ROWS[1]), Ok(()));
+    assert_eq!(bad(&rig), [(ROWS[1], 3 * BLOCK..4 * BLOCK)]);
+}
