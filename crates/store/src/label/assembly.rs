@@ -128,7 +128,8 @@ pub enum ArrayVerdict {
 }
 
 /// Relates the labels of one volume to each other. Devices with an index in `discarded` are taken
-/// as stale members, because the user gave up their data; but not if another device is that member.
+/// as stale members, because the user gave up their data, and rebuilt whole; but not if another
+/// device is that member.
 /// Panics if no label was found that counts, or labels are of several volumes.
 pub fn assemble(devices: &[FoundMember], discarded: &[usize]) -> LabelAssembly {
     let found: Vec<MemberLabel> = devices.iter().map(|it| it.newest.found.clone()).collect();
@@ -152,7 +153,10 @@ pub fn assemble(devices: &[FoundMember], discarded: &[usize]) -> LabelAssembly {
         let has_diverged = diverged.iter().any(|&index| found[index].member == row.uuid);
         AssembledMember { found: device, state, has_diverged }
     });
-    let (newest, members): (_, Vec<AssembledMember>) = (newest.clone(), members.collect());
+    let (mut newest, members): (_, Vec<AssembledMember>) = (newest.clone(), members.collect());
+    for (row, member) in newest.members.iter_mut().zip(&members) {
+        row.lacks_repairs |= member.found.is_some_and(|index| discarded.contains(&index));
+    }
     assert_eq!(standings.len(), devices.len(), "each device has a standing");
     let is_there = |it: &AssembledMember| it.found.is_some() || it.state == MemberState::Failed;
     assert!(members.iter().all(is_there), "a member in use was found");

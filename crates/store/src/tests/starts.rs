@@ -127,3 +127,24 @@ fn the_end_of_a_rebuild_is_committed_before_the_member_with_the_data_may_fail() 
         assert_eq!(volume.members()[first].state, MemberState::Failed);
     }
 }
+
+/// By its label the device lacks only what was written since it left.
+#[test]
+fn a_device_whose_data_were_given_up_is_rebuilt_whole() {
+    let old = new_label(Profile::Raid1, 2, 11 * MIB, false);
+    let mut newest = old.clone();
+    newest.lineage = old.lineage.successor(DataId(2), old.generation);
+    newest.lineage.history[0].sequence = Some(0);
+    newest.lineage.history[0].was_complete = true;
+    newest.generation += 2;
+    newest.members[1].state = MemberState::Failed;
+    let found = [device(&newest, 0, None), device(&old, 1, None)];
+    for (discarded, catching_up) in [(&[][..], vec![MemberIndex(1)]), (&[1], vec![])] {
+        let assembly = assemble(&found, discarded);
+        assert_eq!(assembly.standings[1], MemberStanding::Stale);
+        let labels = VolumeLabels::of(&assembly, &found, 10 * MIB, 1);
+        assert_eq!(labels.catching_up, catching_up);
+        // The labels say it, should this start end before the device has its own.
+        assert_eq!(labels.label.members[1].lacks_repairs, !discarded.is_empty());
+    }
+}
