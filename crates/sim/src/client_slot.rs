@@ -15,7 +15,7 @@ use crate::workload::{CloneSpec, Flows, ReplayStream, Workload};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::member::{MemberIndex, MemberState, Members};
 use mirrorball_core::rng::Rng;
-use mirrorball_core::units::{GIB, Nanos};
+use mirrorball_core::units::{GIB, Nanos, SECTOR_BYTES};
 use mirrorball_core::volume::Volume;
 
 /// A client with its state in the engine.
@@ -154,8 +154,10 @@ impl<'a> ClientFactory<'a> {
             return Ok(Box::new(requests));
         }
         let regions = section.regions(clone, free_bytes).into_iter();
-        let files =
-            regions.map(|it| IoRange { offset: it.container.offset, length: it.container.bytes });
+        // The kernel reads the rest of a file's last page, too.
+        let pages = |bytes: u64| bytes.next_multiple_of(SECTOR_BYTES);
+        let files = regions
+            .map(|it| IoRange { offset: it.container.offset, length: pages(it.container.bytes) });
         let read_ahead_kib = self.run.array.host.read_ahead_kb;
         Ok(Box::new(BufferedClient::new(requests, read_ahead_kib, files.collect())))
     }

@@ -47,20 +47,23 @@ impl Simulation<'_> {
         let Some(duration) = self.duration else {
             return Ok(section);
         };
-        if section.start_delay > duration {
-            let Section { name, start_delay, .. } = &section;
-            let message = format!(
-                "section `{name}` has startdelay={}, which is longer than --duration {duration}",
-                start_delay.as_secs_f64()
-            );
-            let help = "give a longer --duration, or a shorter startdelay";
-            let error = Diagnostic::new(message).with_help(help);
-            return Err(error.in_file(&self.job.file).at_line(section.line));
-        }
+        section.start_delay = self.delay(section.start_delay, duration);
         section.runtime = Some(duration);
         section.time_based = true;
         section.ramp = section.ramp.min(duration);
         Ok(section)
+    }
+
+    /// A `startdelay` in a run of `duration`. If any is longer, all shrink as the longest `runtime`
+    /// does, so that sections still begin within each other, and to half of the duration at most.
+    fn delay(&self, delay: Nanos, duration: Nanos) -> Nanos {
+        let sections = &self.job.sections;
+        if sections.iter().all(|section| section.start_delay <= duration) {
+            return delay;
+        }
+        let runtime = sections.iter().filter_map(|section| section.runtime).max();
+        let part = duration.as_secs_f64() / runtime.unwrap_or(duration).max(duration).as_secs_f64();
+        Nanos((delay.0 as f64 * part) as u64).min(Nanos(duration.0 / 2))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{assert_near, jobs, simulate};
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
+use mirrorball_sim::job::{JobContext, JobFile};
 use mirrorball_sim::record::RunRecord;
 
 fn array() -> ArraySpec {
@@ -42,4 +43,14 @@ fn reads_of_holes_reach_no_member() {
     let options = "rw=randread\nbs=4k\nsize=1m\niodepth=1\ntime_based=0";
     assert_eq!(run("file=sparse", options).member_ios, 0);
     assert_eq!(run("file=preallocated", options).member_ios, 256);
+}
+
+/// A third of 64 KiB is five blocks and a part, up to which the kernel reads ahead.
+#[test]
+fn buffered_files_end_with_a_part_of_a_page() {
+    let text = "[a]\nrw=read\nsize=64k\nnrfiles=3\n";
+    let job = JobFile::parse(text, "files.fio", &JobContext::empty()).expect("a valid job");
+    let record = simulate(&array(), &job, "first");
+    let read = &record.sections[0].read;
+    assert_eq!((read.latency.count(), read.errors), (15, 0));
 }

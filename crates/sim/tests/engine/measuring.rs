@@ -78,8 +78,14 @@ fn duration_bounds_the_ramp_and_the_start() {
     let record = play("ramp_time=1h").expect("the ramp is bounded");
     assert_eq!(record.sections[0].from, Nanos::from_secs(1), "a ramp as long as the duration");
     assert_near(record.sections[0].measured.as_secs_f64(), 1.0, 0.01);
-    let error = play("startdelay=1h").expect_err("it would never start").to_string();
-    assert!(error.contains("startdelay") && error.contains("--duration"), "{error}");
+    let from = |options: &str| play(options).expect("delays shrink").sections[0].from;
+    assert_eq!(from("startdelay=1h"), Nanos::from_millis(500), "half of the duration");
+    assert_eq!(from("startdelay=10\nruntime=50"), Nanos::from_millis(200), "as the runtime");
+    assert_eq!(
+        from("startdelay=900ms\nruntime=50"),
+        Nanos::from_millis(900),
+        "within the duration"
+    );
 }
 
 #[test]

@@ -21,14 +21,15 @@ pub(super) fn are_of_several(document: &Document, job: &FioJob, section: &Sectio
     let options = [&job.options, &document.global_options];
     let is_named = |name: &str| *name != job.jobname;
     let has_other_name = value(&options[..1], &["name"]).is_some_and(is_named);
-    let is_replayed = value(&options, &["read_iolog"]).is_some();
+    // A log has its own kinds of requests, and what is verified is read.
+    let has_others = value(&options, &["read_iolog", "verify"]).is_some();
     let kinds = value(&options, &["rw", "readwrite"]).unwrap_or("read");
     let made = IoKind::SCORED.iter().map(|&kind| (kind, section.direction(kind)));
     let mut made = made.filter(|(_, direction)| direction.ios > 0);
     let declared = Declared::of_text(&job_text::of_job(document, job));
     let asked_iops = declared.first().and_then(|(_, declared)| declared.asked_iops);
     has_other_name
-        || made.clone().any(|(kind, _)| !is_replayed && !has_kind(kinds, kind))
+        || made.clone().any(|(kind, _)| !has_others && !has_kind(kinds, kind))
         || made.clone().any(|(_, direction)| is_of_other_size(&options, direction))
         || made.next().zip(asked_iops).is_some_and(|((_, direction), asked)| {
             let asked = asked * section.measured.as_secs_f64();

@@ -106,6 +106,7 @@ fn options_of_one_job_are_not_those_of_a_group() {
         (700, 300, r#""rw": "randrw", "name": "first""#),
         (700, 300, r#""readwrite": "rw:8", "bs": "4096""#),
         (700, 0, ""),
+        (256, 256, r#""rw": "write", "verify": "crc32c""#),
     ] {
         let (of_several, has_rate, _) = of(reads, writes, options);
         assert_eq!((of_several.len(), has_rate), (0, options.contains("rate")), "{options}");
