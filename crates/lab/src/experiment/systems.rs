@@ -79,7 +79,8 @@ pub struct System {
     #[serde(default)]
     pub instead: BTreeMap<String, String>,
     /// Command that restores the default, for a system whose settings add up. It runs before the
-    /// command of another setting. Other systems have one setting, which a new one replaces.
+    /// command of another setting. Other systems have one setting, which a new one replaces. A line
+    /// that `restore` has, too, is left out of both.
     pub reset: Option<String>,
     /// Command that restores what was in force, after `reset`.
     pub restore: Option<String>,

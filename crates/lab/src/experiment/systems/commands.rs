@@ -122,6 +122,13 @@ impl Setting {
             true => fill(template, &marked),
             false => Vec::new(),
         };
+        let reset = of_system(&system.reset);
+        let restore = of_system(&system.restore);
+        // A value that is in force is not written again.
+        let differ = |own: &[String], other: &[String]| -> Vec<String> {
+            own.iter().filter(|line| !other.contains(line)).cloned().collect()
+        };
+        let (reset, restore) = (differ(&reset, &restore), differ(&restore, &reset));
         // A flag that is taken back is seen, and lasts, as one that is set.
         let is_of_flag =
             |it: &&Offer| it.modifier.as_deref() == Some(FLAG) && it.policy == self.offer.policy;
@@ -131,11 +138,11 @@ impl Setting {
         let added: Vec<&MemberSpec> = all.iter().copied().filter(|it| is_new(it)).collect();
         let set: Vec<&MemberSpec> = own.iter().copied().filter(|it| !is_new(it)).collect();
         let mut commands = Commands {
-            set: [of_system(&system.reset), fill(&self.offer.set, &set)].concat(),
+            set: last_writes([reset, fill(&self.offer.set, &set)].concat()),
             add: if added.is_empty() { Vec::new() } else { fill(&self.offer.add, &added) },
             check: fill(&says.check, &all).pop(),
             persist: fill(&says.persist, &all).pop(),
-            undo: [fill(&self.offer.undo, &own), of_system(&system.restore)].concat(),
+            undo: last_writes([fill(&self.offer.undo, &own), restore].concat()),
             placeholders: Vec::new(),
         };
         commands.placeholders = system.placeholders(|word| commands.has(word));
@@ -281,6 +288,18 @@ pub fn state_command(template: &str, array: &ArraySpec, member: Option<&MemberSp
         ("{device}", known(device, &format!("{UNKNOWN_DEVICE}{devid}"))),
     ];
     words.iter().fold(template.to_owned(), |text, (word, value)| text.replace(word, value))
+}
+
+/// The commands but for writes to a file that a later one writes again.
+fn last_writes(mut commands: Vec<String>) -> Vec<String> {
+    let file = |command: &String| Some(command.rsplit_once(" > ")?.1.to_owned());
+    let files: Vec<Option<String>> = commands.iter().map(file).collect();
+    let mut index = 0..;
+    commands.retain(|_| {
+        let own = index.next().unwrap_or_default();
+        files[own].is_none() || !files[own + 1..].contains(&files[own])
+    });
+    commands
 }
 
 /// The parameters of a policy string, with its defaults, as plain numbers.

@@ -245,13 +245,19 @@ fn settings_that_add_up_are_reset_first_and_restored_last() {
     assert_eq!((fewer.set, fewer.undo), (vec![clear("sdb1")], vec![mark("sdb1")]));
 
     let tuned = commands("zfs", &array, "zfs/mirror:7:1:20:0:64K", "zfs/mirror:0");
-    assert_eq!(tuned.set.len(), 2, "{tuned:?}");
-    assert!(tuned.set[0].contains("echo 0 > zfs_vdev_mirror_rotating_inc"), "{tuned:?}");
-    assert!(tuned.set[1].contains("echo 0 > /sys/module"), "{tuned:?}");
-    for restored in ["7 > zfs_vdev_mirror_rotating_seek_inc", "20 > zfs_vdev_mirror_rotating_inc"] {
-        assert!(tuned.undo[1].contains(restored), "{tuned:?}");
-    }
-    assert!(tuned.undo[1].contains("65536 > zfs_vdev_mirror_rotating_seek_offset"), "{tuned:?}");
+    // Each value once, and only those that differ.
+    let value = |value: &str, parameter: &str| {
+        format!("echo {value} > /sys/module/zfs/parameters/zfs_vdev_mirror_{parameter}")
+    };
+    let [inc, offset, seek_inc] = ["rotating_inc", "rotating_seek_offset", "rotating_seek_inc"];
+    let set = [value("0", inc), value("1048576", offset), value("0", seek_inc)];
+    assert_eq!(tuned.set, set);
+    let undo = [value("7", seek_inc), value("20", inc), value("65536", offset)];
+    assert_eq!(tuned.undo, undo);
+    let plain = commands("zfs", &array, "zfs/mirror:5:1:5", "zfs/mirror");
+    assert_eq!((plain.set, plain.undo), (vec![value("0", inc)], vec![value("5", inc)]));
+    assert!(plain.check.unwrap().starts_with("grep . /sys/module/zfs/parameters"));
+    assert!(plain.persist.unwrap().contains("/etc/modprobe.d"));
 }
 
 #[test]
