@@ -148,19 +148,43 @@ fn achieved(verdict: &Verdict, policy: &str, matrix: &Matrix, criteria: &Criteri
                 None => String::new(),
             };
             match percent > EQUAL_PERCENT && verdict.preferred.is_none() {
-                true => none_is_faster(verdict, &over, criteria) + &without,
+                true => {
+                    over_slowest(verdict, (policy, percent), matrix, criteria)
+                        .unwrap_or_else(|| none_is_faster(verdict, &over, criteria))
+                        + &without
+                }
                 false => format!("{over} it reaches {percent:.0} % of the best{without}"),
             }
         }
     }
 }
 
+/// The gain over the slowest policy, where there is no baseline and the policy to use is certain.
+fn over_slowest(
+    verdict: &Verdict,
+    (policy, percent): (&str, f64),
+    matrix: &Matrix,
+    criteria: &Criteria,
+) -> Option<String> {
+    let others = || matrix.rows.iter().filter(|row| row.policy != ORACLE && row.policy != policy);
+    let slowest = others().min_by(|a, b| a.geometric_mean.total_cmp(&b.geometric_mean))?;
+    let factor = times(percent / slowest.geometric_mean);
+    if !is_certain(verdict) || slowest.geometric_mean <= 0.0 || factor == "1.00" {
+        return None;
+    }
+    let (over, (_, what), other) = (over_jobs(&matrix.jobs), compared(criteria), &slowest.policy);
+    let words = format!("{over} it is {factor} times as {what} as `{other}`");
+    Some(if others().count() > 1 { words + ", the last of those compared" } else { words })
+}
+
+fn is_certain(verdict: &Verdict) -> bool {
+    verdict.preferred.is_none() && verdict.ties.is_empty() && verdict.undecided.is_empty()
+}
+
 /// Says that the policy to use is the best of those that were compared.
 fn none_is_faster(verdict: &Verdict, over: &str, criteria: &Criteria) -> String {
     let (faster, _) = compared(criteria);
-    let is_certain =
-        verdict.preferred.is_none() && verdict.ties.is_empty() && verdict.undecided.is_empty();
-    let certainly = if is_certain { "" } else { "certainly " };
+    let certainly = if is_certain(verdict) { "" } else { "certainly " };
     format!("{over} no policy compared here is {certainly}{faster}")
 }
 
