@@ -309,6 +309,9 @@ fn all_clipped(names: &[String], length_max: usize) -> Option<Vec<String>> {
         }
         for index in mistaken {
             let end = end + telling_end(&names[index]);
+            // The last word whole, where there is space for it.
+            let word = last_word(&names[index], end);
+            let end = if word + 2 < length_max { word } else { end };
             if end + 2 < length_max {
                 shown[index] = clipped_before(&names[index], end, length_max);
             }
@@ -325,6 +328,14 @@ fn clipped_before(name: &str, end: usize, length_max: usize) -> String {
     }
     let start = name.chars().take(length_max - end - 2);
     start.chain("..".chars()).chain(name.chars().skip(count - end)).collect()
+}
+
+/// Number of characters of the word, and what follows it, that the last `end` characters of a name
+/// begin in.
+fn last_word(name: &str, end: usize) -> usize {
+    let from_end: Vec<char> = name.chars().rev().collect();
+    let is_between = |at: &usize| "-/ ".contains(from_end[*at]);
+    (end..from_end.len()).find(is_between).unwrap_or(from_end.len())
 }
 
 /// Longest parameter that is kept whole at the end of a shortened name, with its colon.
@@ -383,8 +394,11 @@ mod tests {
             all_clipped(&names, length)
         };
         let releases = ["md/raid1-2012", "md/raid1-2016", "zfs/mirror", "md/raid1-2012"];
-        let shown = ["md/ra..2", "md/ra..6", "zfs/mi..", "md/ra..2"].map(str::to_owned).to_vec();
+        let shown = ["md..2012", "md..2016", "zfs/mi..", "md..2012"].map(str::to_owned).to_vec();
         assert_eq!(clip(&releases, 8), Some(shown));
+        let layouts = ["md-raid10-near:2", "md-raid10-far:2", "md-raid10-offset:2"];
+        let shown = ["md-rai..near:2", "md-raid..far:2", "md-r..offset:2"].map(str::to_owned);
+        assert_eq!(clip(&layouts, 14).unwrap(), shown, "the word that differs stays whole");
         assert_eq!(clip(&["md/raid1-2012", "md/raid1-2022"], 4), None, "no room for a difference");
         let sizes = ["btrfs/round-robin:96K", "btrfs/round-robin:256K", "btrfs/round-robin:4M"];
         let shown = ["btrfs/round-ro..:96K", "btrfs/round-r..:256K", "btrfs/round-robin:4M"];
