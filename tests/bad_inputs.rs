@@ -150,10 +150,6 @@ fn texts_in_the_wrong_form_are_refused_with_the_right_one() {
             &["explain", "pair.toml", "rand-4k-qd1", "--at", "60ms", "-d", "50ms"],
             &["the window starts at 60.0ms (--at), but the job ends"],
         ),
-        (
-            &["explain", "pair.toml", "rand-4k-qd1", "-d", "100ms"],
-            &["the window starts at 1.00s (the default of --at), but the job ends at 1"],
-        ),
     ]);
 }
 

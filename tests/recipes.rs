@@ -56,6 +56,7 @@ fn published_results_are_still_repeated() {
 fn recipes_are_listed_and_one_is_shown_in_every_form() {
     let folder = Folder::new();
     let listing = stdout(&folder.run(&["recipe"]));
+    assert_eq!(stdout(&folder.run(&["recipe", "list"])), listing);
     assert!(builtin_names().all(|name| listing.contains(name)), "{listing}");
 
     let shown = stdout(&folder.run(&["recipe", "gmirror-2009-random"]));

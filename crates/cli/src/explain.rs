@@ -8,7 +8,9 @@ use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use mirrorball_core::policies::rounding_notes;
 use mirrorball_core::units::Nanos;
-use mirrorball_lab::experiment::explain::{ExplainRequest, READS_MAX, TraceLimit, explain};
+use mirrorball_lab::experiment::explain::{
+    ExplainRequest, READS_MAX, TraceLimit, WINDOW_START, explain,
+};
 use mirrorball_lab::experiment::inputs::Inputs;
 use mirrorball_lab::experiment::record::{FAIR_ORACLE, ORACLE};
 use mirrorball_lab::report::explain::render;
@@ -36,10 +38,11 @@ pub(crate) struct Args {
     #[arg(short, long, default_value = "mirrorball/auto")]
     policy: String,
 
-    /// Start of the window in simulated time with its unit, for example 500ms, 10s or 2m
-    #[arg(long, value_name = "TIME", default_value = "1s", allow_hyphen_values = true,
+    /// Start of the window in simulated time with its unit, for example 500ms, 10s or 2m [default:
+    /// 1s, or half of a --duration that ends before]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true,
           value_parser = numbers::duration)]
-    at: Nanos,
+    at: Option<Nanos>,
 
     /// Number of reads to explain, from 1 to 10000
     #[arg(long, value_name = "N", default_value_t = 20, allow_hyphen_values = true,
@@ -83,7 +86,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         policy: &policy,
         seed: args.seed,
         duration: args.duration,
-        from: args.at,
+        from: args.at.unwrap_or_else(|| match args.duration {
+            Some(duration) if duration <= WINDOW_START => Nanos(duration.0 / 2),
+            _ => WINDOW_START,
+        }),
         limit: args.time.map_or(TraceLimit::Reads(args.reads as usize), TraceLimit::Time),
     };
     for note in rounding_notes(&args.policy) {

@@ -11,7 +11,7 @@ use mirrorball_lab::report::wrapped;
 ///
 /// A recipe holds published results, and the arrays and jobs that repeat the experiment in the
 /// simulator. The command simulates each row of the published tables and prints the published and
-/// the simulated values side by side. Without a name, it lists the built-in recipes.
+/// the simulated values side by side. Without a name, or as `recipe list`, it lists the built-in recipes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   mirrorball recipe
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         true => builtin_names().collect(),
         false => args.names.iter().map(String::as_str).collect(),
     };
-    let text = if names.is_empty() {
+    let text = if names.is_empty() || names == ["list"] && !std::path::Path::new("list").exists() {
         check_listing(args).map_err(Failure::WrongUse)?;
         listing(screen::width_columns()).map_err(Failure::Fault)?
     } else {
