@@ -96,7 +96,11 @@ fn parameters_of_zfs_that_were_set_are_in_force_and_restored() {
     let text = stdout(&folder.run(&run));
     assert!(entry(&text, "You have").contains("zfs/mirror:0:0:7"), "{text}");
     let best = entry(&text, "Best offered");
-    assert!(best.contains("echo 7 > zfs_vdev_mirror_rotating_inc"), "undo restores: {text}");
+    let set =
+        |value| format!("echo {value} > /sys/module/zfs/parameters/zfs_vdev_mirror_rotating_inc");
+    assert!(best.contains(&set(0)) && best.contains(&set(7)), "undo restores: {text}");
+    assert!(!best.contains("rotating_seek_offset"), "the default is in force: {text}");
+    assert!(best.contains("check  ") && best.contains("/etc/modprobe.d"), "{text}");
 }
 
 #[test]
@@ -324,8 +328,6 @@ fn a_change_of_hardware_is_answered_together_with_the_array_as_it_is() {
         "With the change: devid 1 is replaced by ssd-sata-plp",
         "devid 1: simulated as ssd-sata-plp (as --what-if says)",
         "devid 2: simulated as ssd-sata-plp (as the array says)",
-        "/sys/block/ARRAY/md/dev-DEVICE-1/state",
-        "ARRAY is the name in /proc/mdstat, for example md0; DEVICE-N is the device of devid N",
         "It would have md/raid1",
         "The best setting of each, in requests/s: md/raid1+write-mostly:1 now, md/raid1 then",
     ] {

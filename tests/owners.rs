@@ -198,6 +198,20 @@ fn layouts_of_a_new_array_are_compared_with_the_commands_that_make_them() {
     assert!(create.as_str().unwrap().contains("--level=10 --layout=f2 --raid-devices=4 DISK1"));
     let create = "zpool create tank mirror DISK1 DISK2 mirror DISK3 DISK4";
     assert_eq!(of("zfs-mirror:2")["create"][0], create);
+    // Which of unlike disks are copies of each other does not depend on their order.
+    let mixed = ["2*hdd-7k2-4tb", "2*ssd-sata-plp:4TB"];
+    let mixed = stdout(&folder.run(&[&["advise"][..], &short, &mixed].concat()));
+    for part in [
+        "DISK1 and DISK2 are hdd-7k2-4tb; DISK3 and DISK4 are ssd-sata-plp:4TB\n",
+        "--level=10 --layout=n2 --raid-devices=4 DISK1 DISK3 DISK2 DISK4",
+    ] {
+        assert!(mixed.contains(part), "no `{part}` in\n{mixed}");
+    }
+    for layout in ["md-raid10-near:2", "zfs-mirror:2"] {
+        let row = mixed.lines().find(|it| it.trim_start().starts_with(layout)).unwrap();
+        let reads: u32 = row.split_whitespace().nth(1).unwrap().parse().unwrap();
+        assert!(reads > 80, "{mixed}");
+    }
     assert_eq!(of("raid1c3")["survives"], 2);
     let speed = |layout: &str, kind: &str, job: usize| of(layout)[kind][job]["value"].as_f64();
     // Each write goes to half as many disks.

@@ -234,9 +234,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     };
     array.is_example_because = target.is_example_because;
     array.condition = target.condition.or(condition);
-    let offered = array.advice.offered.as_ref().map(|it| it.spec.as_str());
     let condition = array.condition.as_deref();
-    array.first = first_steps(system, &spec, condition, &out_of_service, offered);
+    array.first = first_steps(system, &spec, condition, &out_of_service);
+    array
+        .first
+        .extend(target.planned.iter().map(|it| format!("the answer is for after that: {it}")));
     array.first.extend(slow_work(array.condition.as_deref(), array.maintenance.as_ref()));
     let mut answer = Answer { array, what_if: None, changes: Vec::new() };
     if changes == [ArrayChange::Each] {

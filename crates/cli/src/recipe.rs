@@ -11,7 +11,8 @@ use mirrorball_lab::report::wrapped;
 ///
 /// A recipe holds published results, and the arrays and jobs that repeat the experiment in the
 /// simulator. The command simulates each row of the published tables and prints the published and
-/// the simulated values side by side. Without a name, or as `recipe list`, it lists the built-in recipes.
+/// the simulated values side by side. Without a name, or as `recipe list`, it lists the built-in
+/// recipes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   mirrorball recipe

@@ -172,9 +172,8 @@ impl Run {
         let (mut array, is_dead) = self.question.answer(repeats, summaries, &self.out, None);
         array.condition.clone_from(&self.condition);
         let (system, spec) = (self.question.chosen.system, &self.question.inputs.array);
-        let offered = array.advice.offered.as_ref().map(|it| it.spec.as_str());
         let condition = array.condition.as_deref();
-        array.first = first_steps(system, spec, condition, &self.out, offered);
+        array.first = first_steps(system, spec, condition, &self.out);
         let mut value = self.written(&array, is_dead);
         value["more"] = json!(more);
         value["plan"] = json!(part);

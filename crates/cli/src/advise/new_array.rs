@@ -1,7 +1,11 @@
 //! `--new`: which layout to give a new array of some disks.
 //!
 //! Every layout that btrfs, md and ZFS offer on the disks is asked about as an array of its own,
-//! each with the best setting of its system. The simplest layout of each system comes first.
+//! each with the best setting of its system. The simplest layout of each system comes first. Where
+//! the order of unlike disks decides which are copies of each other, several orders are tried, and
+//! the best counts.
+
+mod pairings;
 
 use super::Args;
 use super::question::Question;
@@ -47,23 +51,22 @@ pub(super) fn run(args: &Args) -> Result<Ending, Failure> {
     let disks = disks(args).map_err(Failure::WrongUse)?;
     let jobs: Vec<String> = [&READS[..], &WRITES].concat().into_iter().map(str::to_owned).collect();
     let candidates = candidates(disks.len(), args.system.as_ref());
+    let orders: Vec<Vec<Vec<usize>>> =
+        candidates.iter().map(|it| pairings::orders(&kinds(&disks), &it.layout)).collect();
+    let share = Share::OneOf(orders.iter().map(Vec::len).sum());
     let mut layouts = Vec::new();
-    for candidate in &candidates {
-        let text = array_text(&disks, candidate);
-        let name = format!("new-{}", candidate.layout);
-        let path = target::save(&name, &text).map_err(Failure::WrongUse)?.display().to_string();
-        let chosen = match &args.system {
-            Some(chosen) => chosen.clone(),
-            None => ChosenSystem::found(candidate.system, None).map_err(Failure::Fault)?,
-        };
-        let share = Share::OneOf(candidates.len());
-        let question = Question::about(args, &path, &chosen, &jobs, share, &[])?;
-        let Some((answer, _)) = question.answer(args)? else { return Ok(Ending::Interrupted) };
-        let array = &question.asked.inputs.array;
-        let Some(hours) = longest_rebuild(args, &question, &answer)? else {
-            return Ok(Ending::Interrupted);
-        };
-        layouts.push(new_layout(&disks, candidate, array, &answer, hours)?);
+    for (candidate, orders) in candidates.iter().zip(&orders) {
+        let mut best: Option<NewLayout> = None;
+        for (number, order) in orders.iter().enumerate() {
+            let disks: Vec<&NewDisk> = order.iter().map(|&index| &disks[index]).collect();
+            let Some(layout) = in_order(args, &disks, (candidate, number), share, &jobs)? else {
+                return Ok(Ending::Interrupted);
+            };
+            if best.as_ref().is_none_or(|best| layout.is_better_than(best)) {
+                best = Some(layout);
+            }
+        }
+        layouts.extend(best);
     }
     if layouts.is_empty() {
         let system = args.system.as_ref().map_or("", ChosenSystem::as_written);
@@ -74,13 +77,46 @@ pub(super) fn run(args: &Args) -> Result<Ending, Failure> {
         );
         return Err(Failure::WrongUse(error));
     }
-    let disks = disks.into_iter().map(|disk| disk.name).collect();
-    let answer = NewLayouts { disks, layouts };
+    let (disks, devices) = disks.into_iter().map(|disk| (disk.name, disk.device)).unzip();
+    let answer = NewLayouts { disks, devices, layouts };
     screen::print(&match args.format {
         super::AnswerFormat::Json => screen::json(&answer),
         super::AnswerFormat::Table => answer.text(screen::style()),
     })?;
     Ok(Ending::Done)
+}
+
+/// The answer for a layout of disks in this order; `None` if the run was interrupted.
+fn in_order(
+    args: &Args,
+    disks: &[&NewDisk],
+    (candidate, number): (&OfferedLayout, usize),
+    share: Share,
+    jobs: &[String],
+) -> Result<Option<NewLayout>, Failure> {
+    let text = array_text(disks, candidate);
+    let order = if number == 0 { String::new() } else { format!("-order{}", number + 1) };
+    let name = format!("new-{}{order}", candidate.layout);
+    let path = target::save(&name, &text).map_err(Failure::WrongUse)?.display().to_string();
+    let chosen = match &args.system {
+        Some(chosen) => chosen.clone(),
+        None => ChosenSystem::found(candidate.system, None).map_err(Failure::Fault)?,
+    };
+    let question = Question::about(args, &path, &chosen, jobs, share, &[])?;
+    let Some((answer, _)) = question.answer(args)? else { return Ok(None) };
+    let array = &question.asked.inputs.array;
+    let Some(hours) = longest_rebuild(args, &question, &answer)? else { return Ok(None) };
+    new_layout(disks, candidate, array, &answer, hours).map(Some)
+}
+
+/// For each disk the first one that is like it, but for its device.
+fn kinds(disks: &[NewDisk]) -> Vec<usize> {
+    let kind = |disk: &NewDisk| -> Vec<String> {
+        let lines = disk.table.lines().filter(|line| !line.starts_with("device"));
+        lines.map(str::to_owned).collect()
+    };
+    let all: Vec<Vec<String>> = disks.iter().map(kind).collect();
+    all.iter().map(|it| all.iter().position(|other| other == it).unwrap_or(0)).collect()
 }
 
 /// The disks that were named: models, with a size or without, and devices.
@@ -161,7 +197,7 @@ fn candidates(count: usize, only: Option<&ChosenSystem>) -> Vec<OfferedLayout> {
     fitting.map(|(system, layout, _)| OfferedLayout { system, layout }).collect()
 }
 
-fn array_text(disks: &[NewDisk], candidate: &OfferedLayout) -> String {
+fn array_text(disks: &[&NewDisk], candidate: &OfferedLayout) -> String {
     let OfferedLayout { system, layout } = candidate;
     let key = if *system == "btrfs" { "profile" } else { "layout" };
     let members: String =
@@ -209,7 +245,7 @@ fn longest_rebuild(
 }
 
 fn new_layout(
-    disks: &[NewDisk],
+    disks: &[&NewDisk],
     candidate: &OfferedLayout,
     array: &ArraySpec,
     answer: &ArrayAnswer,
@@ -235,7 +271,7 @@ fn new_layout(
 
 /// Commands that make the array with its setting.
 fn commands(
-    disks: &[NewDisk],
+    disks: &[&NewDisk],
     candidate: &OfferedLayout,
     array: &ArraySpec,
     setting: &str,

@@ -109,6 +109,11 @@ impl Question {
         Ok(Question { asked, array: array.to_owned(), out_of_service: Vec::new() })
     }
 
+    /// True if the disk of a member failed, and is to be replaced.
+    pub(super) fn has_failed(&self, devid: u64) -> bool {
+        self.out_of_service.iter().any(|it| it.is_failed && it.devid == devid)
+    }
+
     /// Runs the question, and returns the answer and whether a job completed nothing; `None` if it
     /// was interrupted. Fails if results cannot be written or a cell fails.
     pub(super) fn answer(&self, args: &Args) -> Result<Option<(ArrayAnswer, bool)>, Failure> {

@@ -40,6 +40,8 @@ pub(super) struct AdviseTarget {
     pub(super) activity: Option<String>,
     /// Members that were replaced, and that the advice takes for in service.
     pub(super) out_of_service: Vec<OutOfService>,
+    /// Changes of `--what-if` without which no read has a choice of members.
+    pub(super) planned: Vec<String>,
 }
 
 /// The array that was named, and the jobs: the first name may be that of a job.
@@ -100,6 +102,7 @@ impl AdviseTarget {
             is_detected: false,
             activity: None,
             out_of_service: Vec::new(),
+            planned: Vec::new(),
         }
     }
 
@@ -293,7 +296,7 @@ pub(super) fn check_choice(array: &str, spec: &ArraySpec) -> Result<(), Failure>
     let source = spec.source.clone().unwrap_or_default();
     let condition = source.condition.as_deref().unwrap_or("degraded");
     let state = match systems::find(&source.system) {
-        Ok(system) => first_steps(system, spec, Some(condition), &[], None).join("; "),
+        Ok(system) => first_steps(system, spec, Some(condition), &[]).join("; "),
         Err(_) => format!("devid {} is missing", failed.join(", ")),
     };
     Err(Failure::Fault(anyhow!(

@@ -67,10 +67,9 @@ pub(super) fn with_missing_replaced(
     let name = format!("{}-what-if", spec.name);
     let path = target::save(&name, &edit.text()).map_err(Failure::WrongUse)?;
     target.array = path.display().to_string();
-    let made: Vec<String> = made.iter().map(ToString::to_string).collect();
+    target.planned = made.iter().map(ToString::to_string).collect();
     let condition = target.condition.or(spec.source.and_then(|source| source.condition));
-    let condition = condition.unwrap_or_else(|| "a member is missing".to_owned());
-    target.condition = Some(format!("{condition}, and {}", made.join(", ")));
+    target.condition = Some(condition.unwrap_or_else(|| "degraded".to_owned()));
     Ok((target, left))
 }
 
@@ -167,7 +166,12 @@ pub(super) fn each(
         let (_, before) = before.expect("it was added");
         ranked.push(RankedChange::new(change.written(), before, after));
     }
-    RankedChange::rank(&mut ranked);
+    let due = changes.iter().filter(|change| match change {
+        ArrayChange::Replace { devid, .. } => question.has_failed(*devid),
+        _ => false,
+    });
+    let due: Vec<String> = due.map(ArrayChange::written).collect();
+    RankedChange::rank(&mut ranked, &due);
     Ok(Some(ranked))
 }
 
@@ -179,8 +183,8 @@ fn single_changes(question: &Question) -> Vec<ArrayChange> {
     let mut kinds: Vec<(&str, u64)> = Vec::new();
     let mut best: Option<&ModelProfile> = None;
     let mut members: Vec<_> = array.members.iter().filter(|it| it.is_in_service()).collect();
-    // Of several of a kind, one that has errors is the one to replace.
-    members.sort_by_key(|member| member.errors.is_none());
+    // Of several of a kind, one that failed or has errors is the one to replace.
+    members.sort_by_key(|it| (!question.has_failed(it.devid), it.errors.is_none()));
     for member in members {
         let MemberSource::Model(profile) = &member.source else { continue };
         let is_better = best.is_none_or(|best| best.rotational && !profile.rotational);

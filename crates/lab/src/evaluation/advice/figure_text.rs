@@ -13,10 +13,12 @@ pub(super) fn hours_text(hours: f64) -> String {
     }
 }
 
-/// A factor of speeds: `2.71`, or `about 2.7` if it is rough.
+/// A factor of speeds: `2.71`, `102`, or `about 2.7` if it is rough.
 pub fn factor_text(factor: f64, is_rough: bool) -> String {
     match (is_rough, factor) {
+        (false, factor) if factor >= 100.0 => format!("{factor:.0}"),
         (false, factor) => format!("{factor:.2}"),
+        (true, factor) if factor < 0.95 => format!("about {factor:.2}"),
         (true, factor) if factor < 10.0 => format!("about {factor:.1}"),
         (true, factor) => {
             // Two digits: 112 is 110.

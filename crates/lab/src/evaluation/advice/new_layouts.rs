@@ -19,6 +19,8 @@ use serde::Serialize;
 pub struct NewLayouts {
     /// The disks, in words.
     pub disks: Vec<String>,
+    /// What commands call each disk.
+    pub devices: Vec<String>,
     /// The layouts.
     pub layouts: Vec<NewLayout>,
 }
@@ -89,6 +91,7 @@ impl NewLayouts {
         let rebuild = |it: &NewLayout| it.rebuild_hours.map_or(0.0, |hours| 1.0 / hours);
         let Some(first) = self.layouts.first() else { return String::new() };
         let mut text = format!("{}\n", wrapped(&first_line(&self.disks), width));
+        text += &format!("{}\n", wrapped(&self.named_disks(), width));
         let percent = |value: f64, all: f64| format!("{:.0}", value / all * 100.0);
         let mut made: Vec<String> = Vec::new();
         let is_more = |value: f64, best: f64| value > best && percent(best, value) != "100";
@@ -121,8 +124,8 @@ impl NewLayouts {
         let note = "reads, writes: % of the fastest, geometric mean over the jobs; rebuild: of one \
                     disk, the slowest kind, idle, at the default limit; survives: failed disks, \
                     whichever they are. Writes are simulated in place: btrfs and ZFS write to new \
-                    places, so compare their random writes with each other only. `create` erases \
-                    the disks; DISK1 is the first of those that were named";
+                    places, so compare their random writes with each other only. Unlike disks are \
+                    paired for the most reads with as much space. `create` erases the disks";
         let (grid, titles) = grid.build().fitted(width);
         text += &format!("\n{}{}", draw(&grid, style), left_out(&titles, "json", style));
         text + &wrapped(note, width) + "\n"
@@ -130,6 +133,12 @@ impl NewLayouts {
 }
 
 impl NewLayout {
+    /// True if the same layout of the same disks in another order reads faster, and holds as much.
+    pub fn is_better_than(&self, other: &NewLayout) -> bool {
+        let is_faster = mean(&self.reads) > mean(&other.reads) * (1.0 + TIE);
+        is_faster && self.capacity_bytes >= other.capacity_bytes
+    }
+
     /// The layout, with the name of its system if that is not a part of it.
     fn name(&self) -> String {
         match self.layout.contains(&self.system) {
@@ -145,6 +154,26 @@ impl NewLayout {
             true => name,
             false => format!("{name}: {factor:.2} times as fast as {}", simplest.name()),
         }
+    }
+}
+
+impl NewLayouts {
+    /// `DISK1 and DISK2 are hdd-7k2-desktop, DISK3 is ssd-sata-plp`.
+    fn named_disks(&self) -> String {
+        let mut kinds: Vec<(&String, Vec<&str>)> = Vec::new();
+        for (disk, device) in self.disks.iter().zip(&self.devices) {
+            match kinds.iter_mut().find(|(other, _)| *other == disk) {
+                Some((_, devices)) => devices.push(device),
+                None => kinds.push((disk, vec![device])),
+            }
+        }
+        let named = |(disk, devices): &(&String, Vec<&str>)| match &devices[..] {
+            [first @ .., last] if !first.is_empty() => {
+                format!("{} and {last} are {disk}", first.join(", "))
+            }
+            devices => format!("{} is {disk}", devices.join("")),
+        };
+        kinds.iter().map(named).collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -198,9 +227,11 @@ mod tests {
         ];
         let disks = ["hdd", "hdd", "ssd"].map(str::to_owned).to_vec();
         let style = Style { width_columns: 80, ..Style::FILE };
-        let text = NewLayouts { disks, layouts }.text(style);
-        let lines: Vec<&str> = text.lines().collect();
+        let devices = ["DISK1", "DISK2", "/dev/sda"].map(str::to_owned).to_vec();
+        let text = NewLayouts { disks, devices, layouts }.text(style);
+        let mut lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "A new array of 2 × hdd and ssd");
+        assert_eq!(lines.remove(1), "DISK1 and DISK2 are hdd; /dev/sda is ssd");
         assert_eq!(
             lines[1],
             "Best reads    md far under md/raid10: 2.00 times as fast as md simple"
@@ -215,13 +246,17 @@ mod tests {
 
     #[test]
     fn rows_fit_a_narrow_terminal_and_what_is_left_out_is_named() {
-        let names = ["md-raid1", "md-raid10-offset:2"];
+        let names = ["md-raid10-near:2", "md-raid10-far:2", "md-raid10-offset:2"];
         let layouts = names.map(|name| layout(name, 100.0, 80.0, 4.0)).to_vec();
         let style = Style { width_columns: 40, ..Style::FILE };
-        let text = NewLayouts { disks: vec!["hdd".to_owned(); 2], layouts }.text(style);
+        let (disks, devices) = (vec!["hdd".to_owned(); 2], vec!["DISK1".to_owned(); 2]);
+        let text = NewLayouts { disks, devices, layouts }.text(style);
         let table = text.lines().skip_while(|line| !line.starts_with("  layout"));
         assert!(table.clone().all(|line| line.chars().count() <= 40), "{text}");
         let table = table.collect::<Vec<_>>().join(" ");
+        for word in ["near:2", "far:2", "offset:2"] {
+            assert!(table.contains(&format!("..{word} ")), "{text}");
+        }
         assert!(table.contains("left out of 40 columns: setting; survives; space"), "{text}");
         assert!(table.contains("or take --format json"), "{text}");
     }

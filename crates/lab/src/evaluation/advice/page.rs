@@ -17,7 +17,7 @@ pub fn render(answer: &Answer, sets: &[ResultSet]) -> String {
         dl.advice id="advice" { @for line in decision.lines() { (entry(line)) } }
         details {
             summary { "Members, figures and times" }
-            pre { (text::answer(answer, Style::FILE)) }
+            pre { (text::both_answers(answer, Style::FILE)) }
         }
     };
     let changed = answer.what_if.iter().flat_map(|it| it.array.advice.policies());

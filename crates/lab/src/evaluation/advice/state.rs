@@ -13,14 +13,12 @@ const LEFT: &str = " left at its rate";
 const STANDS_IN: &str = " stands in for ";
 
 /// The steps for an array with this condition, as `detect` words it, the most urgent first. The
-/// members `out` of `array` are not in service on the machine; `offered` is the setting that the
-/// advice has for it, if there is one.
+/// members `out` of `array` are not in service on the machine.
 pub fn first_steps(
     system: &System,
     array: &ArraySpec,
     condition: Option<&str>,
     out: &[OutOfService],
-    offered: Option<&str>,
 ) -> Vec<String> {
     let shown_by = |template: &Option<String>| {
         let command = template.as_ref().map(|it| state_command(it, array, None));
@@ -53,7 +51,7 @@ pub fn first_steps(
             );
         }
         if state.starts_with("degraded") {
-            return format!("{state}: {}", replacement(system, array, out, offered, &shown));
+            return format!("{state}: {}", replacement(system, array, out, &shown));
         }
         match state.split(' ').next() {
             Some("some") => {
@@ -126,13 +124,7 @@ pub fn slow_work(condition: Option<&str>, maintenance: Option<&Maintenance>) -> 
 }
 
 /// Which members are to be replaced, and how.
-fn replacement(
-    system: &System,
-    array: &ArraySpec,
-    out: &[OutOfService],
-    offered: Option<&str>,
-    shown: &str,
-) -> String {
+fn replacement(system: &System, array: &ArraySpec, out: &[OutOfService], shown: &str) -> String {
     let is_failed = |member: &&MemberSpec| {
         let is_out = out.iter().any(|it| it.is_failed && it.devid == member.devid);
         is_out || !member.is_in_service()
@@ -144,24 +136,11 @@ fn replacement(
     let devids: Vec<String> = failed.iter().map(|member| member.devid.to_string()).collect();
     let mut text = format!("replace devid {} first", devids.join(" and "));
     if let Some(template) = &system.replace {
-        let source = array.source.as_ref();
-        let in_force = source.and_then(|it| it.in_force.as_deref()).unwrap_or_default();
-        // The new disk is added once, as the advice has it.
-        let setting = offered.unwrap_or(in_force);
-        let is_marked = |member: &MemberSpec| {
-            let flag = format!("write-mostly:{}", member.devid);
-            let is_kept = offered.is_none() && member.write_mostly;
-            is_kept || setting.split('+').any(|part| part == flag)
-        };
         let command = |member: &&MemberSpec| {
             let command = state_command(template, array, Some(member));
-            let command = match failed.len() {
+            match failed.len() {
                 1 => command,
                 _ => command.replace("/dev/NEW", &format!("/dev/NEW-{}", member.devid)),
-            };
-            match is_marked(member) {
-                true => command.replace(" --add ", " --add --write-mostly "),
-                false => command,
             }
         };
         let commands = failed.iter().map(command);

@@ -6,7 +6,7 @@ use super::answer::{Answer, AnsweredMember, ArrayAnswer};
 use super::figure_text::{factor_text, hours_text, number, speed_text};
 use super::load::UnservedSection;
 use super::maintenance::{LimitedTimes, Maintenance, WorkTime};
-use super::{Advice, AdvisedPolicy, UNCERTAIN};
+use super::{Advice, AdvisedPolicy, CLEAR_GAIN, SlowerJob, UNCERTAIN};
 use crate::experiment::systems::Commands;
 use crate::report::{Column, Emphasis, Grid, GridRow, Style, draw, whole_words, wrapped};
 use changes::{best_change, changed_array, gain, ranked};
@@ -22,33 +22,52 @@ const NARROW: usize = 60;
 /// What follows a policy that is not known to be in force.
 const ASSUMED: &str = ", the default: what is in force is not known";
 
-/// The whole answer, the decision first: what comes before any setting, what a change of hardware
-/// brings, if that was asked for, and what to do on the array; then what these rest on.
+/// What a change of hardware brings, if that was asked for; else the whole answer, the decision
+/// first: what comes before any setting, what to do on the array, then what these rest on.
 pub fn answer(answer: &Answer, style: Style) -> String {
     let (array, width) = (&answer.array, style.width_columns);
-    let gain = answer.what_if.as_ref().map(|it| gain(it, width) + "\n");
-    let decision = states(array, width)
-        + &ranked(&answer.changes, style)
-        + &gain.unwrap_or_default()
-        + &heading(array, width)
-        + &render(&array.advice, width);
+    let changes = changes(answer, style);
+    if changes.is_empty() {
+        return states(array, width) + &as_it_is(array, style);
+    }
+    let rest = "What to set on it as it is: the same command without --what-if";
+    states(array, width) + &changes + &heading(array, width) + &wrapped(rest, width) + "\n"
+}
+
+/// What a change of hardware brings, and the answer about the array as it is.
+pub(super) fn both_answers(answer: &Answer, style: Style) -> String {
+    let array = &answer.array;
+    states(array, style.width_columns) + &changes(answer, style) + &as_it_is(array, style)
+}
+
+/// What changes of hardware bring; empty if none was asked for.
+fn changes(answer: &Answer, style: Style) -> String {
+    match &answer.what_if {
+        Some(what_if) => {
+            gain(what_if, style.width_columns) + &changed_array(what_if, &answer.array, style)
+        }
+        None => ranked(&answer.changes, style),
+    }
+}
+
+fn as_it_is(array: &ArrayAnswer, style: Style) -> String {
+    let width = style.width_columns;
+    let decision = heading(array, width) + &render(&array.advice, width);
     let mut text = format!("{decision}\nMembers\n{}", members(array, &array.members, width));
     text += &format!("\n{}", jobs(array, style));
     text += &by_process(array, style);
     if let Some(maintenance) = &array.maintenance {
         text += &format!("\n{}", times(maintenance, &array.advice, style));
         let limited = maintenance.limited.as_ref();
-        text += &limited.map_or_else(String::new, |it| limits(it, style));
-    }
-    if let Some(what_if) = &answer.what_if {
-        text += &format!("\n{}", changed_array(what_if, array, style));
+        let is_whole = array.members.iter().all(|member| member.is_in_service);
+        text += &limited.map_or_else(String::new, |it| limits(it, is_whole, style));
     }
     text
 }
 
 /// The entries of the answer alone.
 pub(super) fn decision(answer: &Answer, width: usize) -> String {
-    let best = answer.changes.first().map_or_else(String::new, |it| best_change(it, width));
+    let best = best_change(&answer.changes, width);
     let gain = answer.what_if.as_ref().map_or_else(String::new, |it| gain(it, width));
     states(&answer.array, width) + &best + &gain + &render(&answer.array.advice, width)
 }
@@ -253,7 +272,13 @@ fn candidate_speed(candidate: &AdvisedPolicy, compared: &str) -> String {
     let slower = candidate.slower.iter().map(|it| (it.job.as_str(), it.factor));
     let work = candidate.slow_work.as_ref().map_or_else(String::new, |it| format!("; but {it}"));
     let slower = slower_jobs(", but", slower);
-    format!("{speed} in {compared}{over}{only_if}{slower}{throughput}{work}")
+    // One job loses more than all gain on average.
+    let loses_more = |it: &SlowerJob| factor < CLEAR_GAIN && it.factor * factor < 1.0;
+    let doubt = match candidate.slower.iter().any(loses_more) {
+        true => "; which is better depends on the load, so give `advise` a job like yours",
+        false => "",
+    };
+    format!("{speed} in {compared}{over}{only_if}{slower}{throughput}{doubt}{work}")
 }
 
 /// The jobs that are slower, if there are some, behind `before`.
@@ -314,7 +339,7 @@ fn jobs(answer: &ArrayAnswer, style: Style) -> String {
             let figure = job.policies.iter().find(|it| it.policy == *spec);
             let text = figure.and_then(|it| match is_alone {
                 true => Some(number(it.value)),
-                false => it.relative.map(|relative| format!("{relative:.2}")),
+                false => it.relative.map(|relative| factor_text(relative, false)),
             });
             text.unwrap_or("-".to_owned())
         };
@@ -413,15 +438,17 @@ fn times(maintenance: &Maintenance, advice: &Advice, style: Style) -> String {
     format!("{title}\n{table}{}\n", wrapped(&note, style.width_columns))
 }
 
-/// A limit on the work: what it costs in time, and what a reader has of it.
-fn limits(limited: &LimitedTimes, style: Style) -> String {
+/// A limit on the work: what it costs in time, and what a reader has of it, of an array that is
+/// whole now or not.
+fn limits(limited: &LimitedTimes, is_whole: bool, style: Style) -> String {
     let rate = |kib: Option<u64>| match kib {
         Some(kib) => format!("{:.0} MB/s", kib as f64 * 1.024e-3),
         None => "none".to_owned(),
     };
     let work = limited.work.split(' ').next().unwrap_or_default();
     let alone = [number(limited.reads_per_s_without), Nanos(limited.p99_ns_without).to_string()];
-    let mut rows = vec![(format!("no {work}"), [vec!["-".to_owned()], alone.to_vec()].concat())];
+    let without = if is_whole { format!("no {work}") } else { "when whole".to_owned() };
+    let mut rows = vec![(without, [vec!["-".to_owned()], alone.to_vec()].concat())];
     for row in &limited.rows {
         let time = row.time.hours.map_or("never".to_owned(), hours_text);
         rows.push((
@@ -434,7 +461,11 @@ fn limits(limited: &LimitedTimes, style: Style) -> String {
     let title = format!("{work} with {load} under {policy}, each device limited by {limit}");
     let columns = ["time", "reads/s", "99 % within"];
     let table = table("limit", &columns, rows, style);
-    let commands = knob_lines(&limited.commands, width);
+    let none = "The limit needs no change: half the rate brings the reader less than 10 %";
+    let commands = match &limited.commands {
+        Some(commands) => knob_lines(commands, width),
+        None => wrapped(none, width) + "\n",
+    };
     format!("\n{}\n{table}{commands}", wrapped(&first_capital(&title), width))
 }
 

@@ -2,7 +2,7 @@
 //! gains meanwhile.
 
 use super::{LOADS, Load, MaintenanceOptions, Window, Work, WorkTime, job, run_all};
-use crate::experiment::systems::{Commands, LimitedWork};
+use crate::experiment::systems::{Commands, LimitedWork, System, WorkLimit};
 use anyhow::Result;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_disk::array_file::ArraySpec;
@@ -18,6 +18,9 @@ const PARTS: [u64; 3] = [2, 5, 20];
 /// What to know of the undo where the limit in force is not known.
 const UNDO_IS_DEFAULT: &str = ". `undo` restores the default: if `check` shows another limit \
                                before, set it instead";
+/// A limit below the one in force is worth a command from this factor on, in reads per second or
+/// in the time within which 99 of a hundred end, if the other loses less than that.
+const WORTH_A_LIMIT: f64 = 1.1;
 /// The least limit: md does not go below it.
 const LEAST_KIB: u64 = 1000;
 
@@ -39,8 +42,8 @@ pub struct LimitedTimes {
     pub p99_ns_without: u64,
     /// Each limit, the widest first: as it is, then less.
     pub rows: Vec<LimitedTime>,
-    /// How to set the limit of the second row.
-    pub commands: Commands,
+    /// How to set the limit of the second row; none if the load gains little by it.
+    pub commands: Option<Commands>,
 }
 
 /// Work under one limit.
@@ -92,16 +95,12 @@ pub(super) fn measure(
         let Some(row) = of(Some(kib))? else { return Ok(None) };
         rows.push(row);
     }
-    let Some(kib) = rows.get(1).and_then(|row| row.kib) else { return Ok(None) };
-    let mut commands = limit.knob.commands(system, array, kib, None);
-    let source = array.source.as_ref();
-    match source.and_then(|it| it.limit_kib).filter(|_| source.is_some_and(|it| it.limit_is_own)) {
-        Some(own) => commands.undo = limit.knob.commands(system, array, own, None).set,
-        None if source.is_none_or(|it| it.limit_kib.is_none()) => {
-            commands.persist.iter_mut().for_each(|it| *it += UNDO_IS_DEFAULT);
-        }
-        None => {}
+    if rows.len() < 2 {
+        return Ok(None);
     }
+    let half = Some(rows[1]).filter(|row| row.is_worth_over(&rows[0]));
+    let half_kib = half.and_then(|row| row.kib);
+    let commands = half_kib.map(|kib| limit_commands(array, (system, limit), kib));
     Ok(Some(LimitedTimes {
         work: unlimited.row.work,
         policy: policy.clone(),
@@ -114,6 +113,20 @@ pub(super) fn measure(
     }))
 }
 
+/// How to set a limit, and to restore the one in force.
+fn limit_commands(array: &ArraySpec, (system, limit): (&System, &WorkLimit), kib: u64) -> Commands {
+    let mut commands = limit.knob.commands(system, array, kib, None);
+    let source = array.source.as_ref();
+    match source.and_then(|it| it.limit_kib).filter(|_| source.is_some_and(|it| it.limit_is_own)) {
+        Some(own) => commands.undo = limit.knob.commands(system, array, own, None).set,
+        None if source.is_none_or(|it| it.limit_kib.is_none()) => {
+            commands.persist.iter_mut().for_each(|it| *it += UNDO_IS_DEFAULT);
+        }
+        None => {}
+    }
+    commands
+}
+
 /// Two digits, as people write a limit.
 fn rounded(kib: u64) -> u64 {
     let step = 10u64.pow(kib.max(1).ilog10().saturating_sub(1));
@@ -124,6 +137,13 @@ impl LimitedTime {
     fn new(kib: Option<u64>, time: WorkTime, runs: &[RunRecord]) -> LimitedTime {
         let (reads_per_s, p99_ns) = reads(runs);
         LimitedTime { kib, time, reads_per_s, p99_ns }
+    }
+
+    /// True if the load clearly gains over `now`, the limit in force.
+    fn is_worth_over(&self, now: &LimitedTime) -> bool {
+        let reads = self.reads_per_s / now.reads_per_s;
+        let tail = now.p99_ns as f64 / self.p99_ns as f64;
+        reads.max(tail) >= WORTH_A_LIMIT && reads.min(tail) > 1.0 / WORTH_A_LIMIT
     }
 }
 

@@ -69,9 +69,10 @@ fn a_limit_costs_time_and_is_the_gain_of_a_reader() {
     }
     let kib = limited.rows[1].kib.unwrap();
     let set = format!("echo {kib} > /sys/block/ARRAY/md/sync_speed_max");
-    assert_eq!(limited.commands.set, [set]);
-    assert_eq!(limited.commands.undo, ["echo system > /sys/block/ARRAY/md/sync_speed_max"]);
-    assert!(limited.commands.persist.unwrap().contains("`undo` restores the default"));
+    let commands = limited.commands.unwrap();
+    assert_eq!(commands.set, [set]);
+    assert_eq!(commands.undo, ["echo system > /sys/block/ARRAY/md/sync_speed_max"]);
+    assert!(commands.persist.unwrap().contains("`undo` restores the default"));
     let last = limited.rows[3];
     assert!(limited.reads_per_s_without >= last.reads_per_s * 0.98, "{last:?}");
     assert!(limited.p99_ns_without <= last.p99_ns, "{last:?}");
@@ -81,8 +82,9 @@ fn a_limit_costs_time_and_is_the_gain_of_a_reader() {
     let md = measured_of(&own, &["md/raid1"], Some(find("md").unwrap()));
     let limited = md.limited.unwrap();
     assert_eq!(limited.rows[0].kib, Some(30_000));
-    assert_eq!(limited.commands.undo, ["echo 30000 > /sys/block/md0/md/sync_speed_max"]);
-    assert!(!limited.commands.persist.unwrap().contains("undo"));
+    let commands = limited.commands.unwrap();
+    assert_eq!(commands.undo, ["echo 30000 > /sys/block/md0/md/sync_speed_max"]);
+    assert!(!commands.persist.unwrap().contains("undo"));
     assert!((md.work[3].times[0].bytes_per_s / (30_000.0 * 1024.0) - 1.0).abs() < 0.02);
     let slow = |state: &str| slow_work(Some(state), Some(&measured_of(&own, &["md/raid1"], None)));
     let remark = slow("degraded; recover at 12.6 %, 5000 h left at its rate").unwrap();
@@ -96,6 +98,16 @@ fn a_limit_costs_time_and_is_the_gain_of_a_reader() {
     let row = limited.rows[1];
     let rate = row.time.bytes_per_s / 2.0 / 1024.0 / row.kib.unwrap() as f64;
     assert!((rate - 1.0).abs() < 0.1, "{row:?}");
+}
+
+/// The slower a new hard disk is rebuilt next to an SSD, the more often it serves a read, alone.
+#[test]
+fn no_limit_is_set_that_brings_a_reader_nothing() {
+    let text = "layout = \"md-raid1\"\n[[member]]\nmodel = \"hdd-7k2-desktop\"\n\
+                rebuilding = \"1MB\"\n[[member]]\nmodel = \"ssd-sata-consumer\"\n";
+    let limited = measured_of(text, &["md/raid1"], find("md").ok()).limited.unwrap();
+    assert!(limited.rows[1].reads_per_s < limited.rows[0].reads_per_s, "{limited:?}");
+    assert_eq!(limited.commands, None, "{limited:?}");
 }
 
 /// The largest device decides the time of a scrub, so the readers with it and without it read

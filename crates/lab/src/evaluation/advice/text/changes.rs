@@ -2,24 +2,35 @@
 
 use super::{choices, entry, knob_lines, members, slower_jobs, table};
 use crate::evaluation::advice::answer::{ArrayAnswer, RankedChange, WhatIf};
-use crate::evaluation::advice::figure_text::{number, speed_text};
+use crate::evaluation::advice::figure_text::{factor_text, number, speed_text};
 use crate::evaluation::advice::{UNCERTAIN, worthwhile};
 use crate::report::{Column, Grid, Style, draw, left_out, wrapped};
+
+/// Changes that tie with the first which are named.
+const TIES_MAX: usize = 3;
+/// Why figures under `btrfs/pid` differ between repeats.
+const BY_PID: &str = "Under btrfs/pid the number of the process decides which copy it reads: of 2 \
+                      members each serves half of the processes alone, with more members each \
+                      process reads several, the slowest, too. The wide ± comes from this";
 
 /// Below this factor a job is called slower after a change.
 const SLOWER: f64 = 0.98;
 
 /// The changes that were tried, the one that brings most first.
 pub(super) fn ranked(changes: &[RankedChange], style: Style) -> String {
-    let Some(best) = changes.first() else { return String::new() };
+    if changes.is_empty() {
+        return String::new();
+    }
     let width = style.width_columns;
     let percent = |part: f64| format!("{:.0} %", (part * 100.0).ceil());
     let grid = Grid::of(changes)
         .column(Column::left("change"), |it| it.change.clone())
-        .column(Column::right("gain"), |it| it.gain.map_or("-".to_owned(), |it| format!("{it:.2}")))
+        .column(Column::right("gain"), |it| {
+            it.gain.map_or("-".to_owned(), |it| factor_text(it, false))
+        })
         .column(Column::right("±"), |it| it.spread.map_or("-".to_owned(), percent))
         .column(Column::right("least").droppable(1), |it| {
-            it.least.as_ref().map_or("-".to_owned(), |(_, gain)| format!("{gain:.2}"))
+            it.least.as_ref().map_or("-".to_owned(), |(_, gain)| factor_text(*gain, false))
         })
         .column(Column::left("under").droppable(1), |it| {
             it.least.as_ref().map_or(String::new(), |(job, _)| job.clone())
@@ -29,18 +40,34 @@ pub(super) fn ranked(changes: &[RankedChange], style: Style) -> String {
     let table = draw(&grid, style) + &left_out(&titles, "json", style);
     let note = "gain: best setting after over best setting now, geometric mean over the jobs; \
                 ± half the 95 % interval; a new disk has the size of the old one";
-    best_change(best, width) + &table + &wrapped(note, width) + "\n\n"
+    let is_wide = |it: &RankedChange| is_rough(it.spread) && is_by_pid(&it.setting);
+    let note = match changes.iter().any(is_wide) {
+        true => format!("{note}. {BY_PID}"),
+        false => note.to_owned(),
+    };
+    best_change(changes, width) + &table + &wrapped(&note, width) + "\n\n"
 }
 
-pub(super) fn best_change(best: &RankedChange, width: usize) -> String {
+pub(super) fn best_change(changes: &[RankedChange], width: usize) -> String {
+    let Some((best, others)) = changes.split_first() else { return String::new() };
     let text = match best.gain {
         Some(gain) if gain > worthwhile(best.spread) => {
             let speed = speed_text(gain, is_rough(best.spread));
-            format!("--what-if {} brings most: {speed}", best.change)
+            let tied = others.iter().filter(|it| it.is_tied_with(best));
+            let tied: Vec<&str> = tied.take(TIES_MAX).map(|it| it.change.as_str()).collect();
+            let tied = match &tied[..] {
+                [] => String::new(),
+                tied => format!("; as much: {}", tied.join(", ")),
+            };
+            format!("--what-if {} brings most: {speed}{tied}", best.change)
         }
         _ => "no single change brings anything".to_owned(),
     };
     entry("What if", &text, width)
+}
+
+fn is_by_pid(setting: &str) -> bool {
+    setting.starts_with("btrfs/pid")
 }
 
 /// True if a gain with this interval is rounded.
@@ -65,21 +92,19 @@ pub(super) fn gain(what_if: &WhatIf, width: usize) -> String {
     let gains = what_if.jobs.iter().filter_map(|job| Some((job.job.as_str(), job.gain?)));
     let slower = slower_jobs(";", gains.filter(|(_, gain)| *gain < SLOWER));
     let speed = speed_text(gain, is_rough(what_if.spread));
-    entry("What if", &format!("{changes}: {speed} in {compared} ({over}){slower}"), width)
+    let is_by_pid = is_by_pid(&what_if.array.advice.now) || is_by_pid(what_if.array.best_setting());
+    let cause = is_by_pid && is_rough(what_if.spread);
+    let cause = if cause { format!(". {BY_PID}") } else { String::new() };
+    let gained = format!("{changes}: {speed} in {compared} ({over}){slower}{cause}");
+    entry("What if", &gained, width)
 }
 
-/// The array after a change, side by side with the array as it is.
+/// The array after a change: the best setting of each by job, then what to do on it.
 pub(super) fn changed_array(what_if: &WhatIf, before: &ArrayAnswer, style: Style) -> String {
     let width = style.width_columns;
     let after = &what_if.array;
-    let change = format!("With the change: {}", what_if.changes.join(", "));
-    let mut text = wrapped(&change, width) + "\n";
-    text += &what_if.commands.as_ref().map_or_else(String::new, |it| knob_lines(it, width));
-    text += &members(after, &before.members, width);
-    text += &entry("It would have", &after.advice.now, width);
-    text += &choices(&after.advice, width);
     let rows = what_if.jobs.iter().map(|job| {
-        let gain = job.gain.map_or("-".to_owned(), |gain| format!("{gain:.2}"));
+        let gain = job.gain.map_or("-".to_owned(), |gain| factor_text(gain, false));
         (job.job.clone(), vec![number(job.before), number(job.after), gain])
     });
     let unit = what_if.jobs.first().map_or("requests/s", |job| job.unit);
@@ -89,5 +114,10 @@ pub(super) fn changed_array(what_if: &WhatIf, before: &ArrayAnswer, style: Style
         after.best_setting()
     );
     let table = table("job", &["now", "then", "gain"], rows.collect(), style);
-    text + &format!("\n{}\n{table}", wrapped(&title, width))
+    let change = format!("With the change: {}", what_if.changes.join(", "));
+    let mut text = format!("\n{}\n{table}\n{}\n", wrapped(&title, width), wrapped(&change, width));
+    text += &what_if.commands.as_ref().map_or_else(String::new, |it| knob_lines(it, width));
+    text += &members(after, &before.members, width);
+    text += &entry("It would have", &after.advice.now, width);
+    text + &choices(&after.advice, width) + "\n"
 }
