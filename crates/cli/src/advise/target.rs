@@ -136,7 +136,10 @@ fn no_copy(name: &str) -> Failure {
 fn not_detected(path: &str, error: DetectError) -> Failure {
     match error {
         DetectError::NoArray(diagnostic) if Path::new(path).is_file() => {
-            let help = "if it is an array file, give it a name that ends in .toml";
+            let help = format!(
+                "if it is an array file, give it a name that ends in .toml; if it has pasted \
+                 outputs, `mirrorball advise - < {path}` reads them"
+            );
             Failure::WrongUse(diagnostic.with_help(help).into())
         }
         DetectError::NoArray(diagnostic) => {

@@ -21,10 +21,11 @@ mod served;
 pub mod state;
 pub mod text;
 
-use crate::experiment::study::Study;
+use crate::experiment::study::{JobStudy, Study};
 use crate::experiment::systems::{
     Availability, Commands, InForce, Offer, Setting, System, offers_for,
 };
+use answer::{SectionFactor, section_factors};
 use load::UnservedSection;
 use mirrorball_core::policies::{PolicyInfo, Spec};
 use mirrorball_disk::array_file::ArraySpec;
@@ -137,7 +138,7 @@ pub struct AdvisedPolicy {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct SlowerJob {
-    /// Name of the job.
+    /// Name of the job, or of a section of it as `SECTION of JOB`.
     pub job: String,
     /// Its speed as a factor of what is in force.
     pub factor: f64,
@@ -456,17 +457,21 @@ fn worthwhile(spread: Option<f64>) -> f64 {
     if spread.is_some_and(|spread| spread > UNCERTAIN) { WORTHWHILE_UNCERTAIN } else { WORTHWHILE }
 }
 
-/// The jobs under which `spec` is slower than `now` by more than 5 %.
+/// The jobs under which `spec` is slower than `now` by more than 5 %, or their sections.
 fn slower(study: &Study, (spec, served): (&str, bool), now: &str) -> Vec<SlowerJob> {
-    let jobs = study.jobs.iter().filter_map(|job| {
-        let speed = |policy: &str, served: bool| {
-            let row = job.rows.iter().find(|row| row.policy == policy)?;
-            Some(if served { served::speed(study, job, row) } else { row.score.value })
-        };
-        let factor = speed(spec, served)? / speed(now, false).filter(|now| *now > 0.0)?;
-        (factor < SLOWER).then(|| SlowerJob { job: job.job.clone(), factor })
-    });
-    jobs.collect()
+    let of_job = |job: &JobStudy| {
+        let row = |policy: &str| job.rows.iter().find(|row| row.policy == policy);
+        let (Some(row), Some(now)) = (row(spec), row(now)) else { return Vec::new() };
+        let slowed = if served { served::slowed(study, job, row) } else { 1.0 };
+        let whole = (now.score.value > 0.0)
+            .then(|| (job.job.clone(), slowed * row.score.value / now.score.value));
+        let of_section =
+            |it: SectionFactor| Some((format!("{} of {}", it.section, job.job), it.relative?));
+        let sections = section_factors(job, now, row, slowed).into_iter().filter_map(of_section);
+        whole.into_iter().chain(sections).collect()
+    };
+    let factors = study.jobs.iter().flat_map(of_job).filter(|(_, factor)| *factor < SLOWER);
+    factors.map(|(job, factor)| SlowerJob { job, factor }).collect()
 }
 
 /// The widest interval over the repeats of the figures of these policies.

@@ -5,7 +5,7 @@
 
 use super::maintenance::Maintenance;
 use super::{Advice, TIE, UNCERTAIN, served};
-use crate::experiment::study::{CellSummary, JobStudy, Study, Yardstick};
+use crate::experiment::study::{CellSummary, JobStudy, Row, Study, Term, Yardstick};
 use crate::experiment::systems::Commands;
 use mirrorball_disk::array_file::{ArraySpec, MemberSource, ModelConfidence};
 use mirrorball_sim::first_stream;
@@ -159,6 +159,37 @@ pub struct JobFigure {
     /// as `btrfs/pid` decides; empty if that does not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by_process: Vec<f64>,
+    /// What becomes of the sections of the job; empty if a single one counts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sections: Vec<SectionFactor>,
+}
+
+/// The speed of a section of a job as a factor of the speed under what is in force.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct SectionFactor {
+    /// Name of the section.
+    pub section: String,
+    /// None if what is in force completed nothing of it.
+    pub relative: Option<f64>,
+}
+
+/// The sections of `job` under a policy, through an export that slows them all by `slowed`; empty
+/// if a single one counts.
+pub(super) fn section_factors(
+    job: &JobStudy,
+    now: &Row,
+    row: &Row,
+    slowed: f64,
+) -> Vec<SectionFactor> {
+    let factor = |(term, (was, is)): (&Term, (&f64, &f64))| SectionFactor {
+        section: term.section.clone(),
+        relative: (*was > 0.0 && *is > 0.0)
+            .then(|| slowed * if term.is_rate() { is / was } else { was / is }),
+    };
+    let is_single = job.terms.len() < 2;
+    let terms = job.terms.iter().zip(now.terms.iter().zip(&row.terms));
+    terms.filter(|_| !is_single).map(factor).collect()
 }
 
 /// The array after a change of hardware.
@@ -301,16 +332,20 @@ fn by_process(study: &Study, (job, policy): (&str, &str), copies: usize) -> Vec<
 impl JobAnswer {
     fn new(study: &Study, job: &JobStudy, specs: &[String], served: Option<&str>) -> JobAnswer {
         let rows = || specs.iter().filter_map(|spec| job.rows.iter().find(|it| it.policy == *spec));
-        let now = rows().next().map_or(0.0, |row| row.score.value);
+        let in_force = rows().next();
+        let now = in_force.map_or(0.0, |row| row.score.value);
         let figures = rows().map(|row| {
             let is_served = served == Some(row.policy.as_str());
-            let value = if is_served { served::speed(study, job, row) } else { row.score.value };
+            let slowed = if is_served { served::slowed(study, job, row) } else { 1.0 };
+            let value = row.score.value * slowed;
             JobFigure {
                 policy: row.policy.clone(),
                 value,
                 spread: row.score.relative(),
                 relative: (now > 0.0).then(|| value / now),
                 by_process: Vec::new(),
+                sections: in_force
+                    .map_or_else(Vec::new, |now| section_factors(job, now, row, slowed)),
             }
         });
         let unit = match job.yardstick {

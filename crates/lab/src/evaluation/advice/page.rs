@@ -17,7 +17,7 @@ pub fn render(answer: &Answer, sets: &[ResultSet]) -> String {
         dl.advice id="advice" { @for line in decision.lines() { (entry(line)) } }
         details {
             summary { "Members, figures and times" }
-            pre { (text::both_answers(answer, Style::FILE)) }
+            pre { (text::grounds(answer, Style::FILE).trim_start()) }
         }
     };
     let changed = answer.what_if.iter().flat_map(|it| it.array.advice.policies());
@@ -34,7 +34,16 @@ fn entry(line: &str) -> Markup {
         @if !name.trim().is_empty() { dt { (name.trim_end()) } }
         @match command.filter(|_| name.trim().is_empty()) {
             Some((word, command)) => { dd { (word) " " code { (command.trim_start()) } } }
-            None => { dd { (text) } }
+            None => { dd { (with_code(text)) } }
+        }
+    }
+}
+
+/// A text whose words within backticks are code.
+fn with_code(text: &str) -> Markup {
+    html! {
+        @for (place, part) in text.split('`').enumerate() {
+            @if place % 2 == 1 { code { (part) } } @else { (part) }
         }
     }
 }

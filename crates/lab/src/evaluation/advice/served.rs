@@ -27,9 +27,10 @@ pub(super) fn is_needed(spec: &str, profile: &str) -> bool {
     info.is_some_and(|info| offers_for(info.name, profile).all(|(_, offer)| offer.policy == "*"))
 }
 
-/// The speed of a policy through an export. Each client waits longer for each request, so a rate
-/// falls as the latency rises, unless the requests of the job wait for each other.
-pub(super) fn speed(study: &Study, job: &JobStudy, row: &Row) -> f64 {
+/// The speed of a policy through an export as a part of that without one. Each client waits longer
+/// for each request, so a rate falls as the latency rises, unless the requests of the job wait for
+/// each other.
+pub(super) fn slowed(study: &Study, job: &JobStudy, row: &Row) -> f64 {
     let latency_us = job.main_figures(row).mean_us.value;
     let added_us = ADDED_US - queue_us(study, job, row).min(ADDED_US);
     let slowed = if latency_us > 0.0 { latency_us / (latency_us + added_us) } else { 1.0 };
@@ -38,7 +39,7 @@ pub(super) fn speed(study: &Study, job: &JobStudy, row: &Row) -> f64 {
         it.figures.iops.value + others.map(|figures| figures.iops.value).sum::<f64>()
     };
     let rate: f64 = row.sections.iter().map(rate).sum();
-    row.score.value * slowed.min(MOST / rate.max(1.0))
+    slowed.min(MOST / rate.max(1.0))
 }
 
 /// Time that all requests of a job but the fastest wait for each other, of which an export takes
@@ -64,7 +65,7 @@ fn queue_us(study: &Study, job: &JobStudy, row: &Row) -> f64 {
 pub(super) fn factor(study: &Study, policy: &str) -> f64 {
     let factors = study.jobs.iter().filter_map(|job| {
         let row = job.rows.iter().find(|row| row.policy == policy)?;
-        (row.score.value > 0.0).then(|| speed(study, job, row) / row.score.value)
+        (row.score.value > 0.0).then(|| slowed(study, job, row))
     });
     let factors: Vec<f64> = factors.collect();
     if factors.is_empty() { 1.0 } else { geometric_mean(&factors) }

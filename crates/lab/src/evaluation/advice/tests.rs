@@ -3,7 +3,7 @@
 use super::answer::{Answer, ArrayAnswer, WhatIf};
 use super::*;
 use crate::experiment::systems::find;
-use crate::fixtures::{Achieved, criteria, measurement, plan, study, study_of};
+use crate::fixtures::{Achieved, criteria, measurement, plan, section, study, study_of};
 use crate::report::Style;
 use mirrorball_core::histogram::Histogram;
 use mirrorball_core::units::Nanos;
@@ -118,6 +118,35 @@ fn a_job_that_loses_more_than_five_percent_is_named() {
     let advice = Advice::new(&study, system, &settings, "md/raid1", &array, &[]);
     let text = text::render(&advice, 200);
     assert!(text.contains(", but slower under loses (0.94)\n"), "{text}");
+}
+
+#[test]
+fn each_section_of_a_job_has_a_factor() {
+    let array = array("md", "raid1");
+    let system = find("md").unwrap();
+    let settings = system.settings(&array, None);
+    let plan = plan(&["mix"], &["md/raid1", "md/raid1+write-mostly:1"], 3);
+    let study = study_of(&plan, criteria(), |cell| {
+        let (read, written) = if cell.policy == "md/raid1" { (1000, 1000) } else { (8000, 500) };
+        let mut measured = measurement(Achieved::reads(read));
+        measured.sections[0].name = "readers".to_owned();
+        measured.sections.push(section("db", Achieved::reads(written)));
+        measured
+    });
+    let advice = Advice::new(&study, system, &settings, "md/raid1", &array, &[]);
+    let answer = ArrayAnswer::new(&array, &study, advice);
+    let answer = Answer { array: answer, what_if: None, changes: Vec::new() };
+    let text = text::answer(&answer, Style::FILE);
+    let expected = [
+        "2.00 times as fast",
+        "but slower under db of mix (0.50)",
+        "mix        1.00     2.00\n    readers  1.00     8.00\n    db       1.00     0.50\n",
+    ];
+    for part in expected {
+        assert!(text.contains(part), "{text}");
+    }
+    let below = text::grounds(&answer, Style::FILE);
+    assert!(below.contains("Members") && !below.contains("You have"), "{below}");
 }
 
 #[test]

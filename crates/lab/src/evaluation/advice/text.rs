@@ -1,16 +1,16 @@
 //! Advice as text: three entries, each with its commands, how far to trust them, and the figures.
 
 mod changes;
+mod times;
 
-use super::answer::{Answer, AnsweredMember, ArrayAnswer};
-use super::figure_text::{factor_text, hours_text, number, speed_text};
+use super::answer::{Answer, AnsweredMember, ArrayAnswer, JobAnswer, JobFigure};
+use super::figure_text::{factor_text, number, speed_text};
 use super::load::UnservedSection;
-use super::maintenance::{LimitedTimes, Maintenance, WorkTime};
 use super::{Advice, AdvisedPolicy, CLEAR_GAIN, SlowerJob, UNCERTAIN};
 use crate::experiment::systems::Commands;
 use crate::report::{Column, Emphasis, Grid, GridRow, Style, draw, whole_words, wrapped};
 use changes::{best_change, changed_array, gain, ranked};
-use mirrorball_core::units::Nanos;
+use times::{limits, times};
 
 pub(super) const NAME_WIDTH: usize = 14;
 pub(super) const COMMANDS: [&str; 4] = ["add", "set", "check", "undo"];
@@ -34,10 +34,10 @@ pub fn answer(answer: &Answer, style: Style) -> String {
     states(array, width) + &changes + &heading(array, width) + &wrapped(rest, width) + "\n"
 }
 
-/// What a change of hardware brings, and the answer about the array as it is.
-pub(super) fn both_answers(answer: &Answer, style: Style) -> String {
-    let array = &answer.array;
-    states(array, style.width_columns) + &changes(answer, style) + &as_it_is(array, style)
+/// What the decision rests on, with what a change of hardware brings.
+pub(super) fn grounds(answer: &Answer, style: Style) -> String {
+    let changes = changes(answer, style);
+    changes + "\n" + &members_and_figures(&answer.array, style)
 }
 
 /// What changes of hardware bring; empty if none was asked for.
@@ -53,8 +53,15 @@ fn changes(answer: &Answer, style: Style) -> String {
 fn as_it_is(array: &ArrayAnswer, style: Style) -> String {
     let width = style.width_columns;
     let decision = heading(array, width) + &render(&array.advice, width);
-    let mut text = format!("{decision}\nMembers\n{}", members(array, &array.members, width));
-    text += &format!("\n{}", jobs(array, style));
+    decision + "\n" + &members_and_figures(array, style)
+}
+
+fn members_and_figures(array: &ArrayAnswer, style: Style) -> String {
+    let members = members(array, &array.members, style.width_columns);
+    let mut text = format!("Members\n{members}");
+    if !array.jobs.is_empty() {
+        text += &format!("\n{}", jobs(array, style));
+    }
     text += &by_process(array, style);
     if let Some(maintenance) = &array.maintenance {
         text += &format!("\n{}", times(maintenance, &array.advice, style));
@@ -154,7 +161,9 @@ fn choices(advice: &Advice, width: usize) -> String {
     let mut text = match &advice.offered {
         None => {
             let why = match advice.has_choice {
-                true => "not known: no read succeeded, or the jobs read nothing",
+                true => {
+                    "nothing to choose: the jobs completed no read, and the setting decides reads"
+                }
                 false => "nothing to choose: each read has a single member that can serve it",
             };
             entry("Best offered", why, width)
@@ -183,7 +192,7 @@ fn choices(advice: &Advice, width: usize) -> String {
     }
     match &advice.known {
         Some(known) => text += &candidate("Best known", known, advice, width),
-        None if !advice.has_choice => {}
+        None if advice.offered.is_none() => {}
         None => text += &entry("Best known", "nothing else that is worth a change", width),
     }
     text + &entry("Confidence", &advice.confidence, width)
@@ -334,16 +343,25 @@ fn jobs(answer: &ArrayAnswer, style: Style) -> String {
     let columns = columns(&answer.advice);
     let unit = answer.jobs.first().map_or("requests/s", |job| job.unit);
     let is_alone = columns.len() == 1;
-    let rows = answer.jobs.iter().map(|job| {
-        let text = |(_, spec): &(&str, &str)| {
-            let figure = job.policies.iter().find(|it| it.policy == *spec);
-            let text = figure.and_then(|it| match is_alone {
-                true => Some(number(it.value)),
-                false => it.relative.map(|relative| factor_text(relative, false)),
-            });
-            text.unwrap_or("-".to_owned())
+    let row = |job: &JobAnswer, name: &str, text: &dyn Fn(&JobFigure) -> Option<String>| {
+        let figures =
+            columns.iter().map(|(_, spec)| job.policies.iter().find(|it| it.policy == *spec));
+        let texts = figures.map(|it| it.and_then(text).unwrap_or("-".to_owned()));
+        (name.to_owned(), texts.collect())
+    };
+    let factor = |relative: Option<f64>| relative.map(|it| factor_text(it, false));
+    let rows = answer.jobs.iter().flat_map(|job| {
+        let whole = |it: &JobFigure| match is_alone {
+            true => Some(number(it.value)),
+            false => factor(it.relative),
         };
-        (job.job.clone(), columns.iter().map(text).collect())
+        let mut rows = vec![row(job, &job.job, &whole)];
+        let sections = job.policies.first().map_or(&[][..], |it| &it.sections);
+        for (place, section) in sections.iter().enumerate().filter(|_| !is_alone) {
+            let part = |it: &JobFigure| factor(it.sections[place].relative);
+            rows.push(row(job, &format!("  {}", section.section), &part));
+        }
+        rows
     });
     let names: Vec<&str> =
         columns.iter().map(|(name, _)| if is_alone { unit } else { name }).collect();
@@ -395,95 +413,8 @@ fn spread(answer: &ArrayAnswer, width: usize) -> String {
     wrapped(&text, width) + "\n"
 }
 
-/// Scrub, rebuild and flushes.
-fn times(maintenance: &Maintenance, advice: &Advice, style: Style) -> String {
-    let shown = columns(advice);
-    let places: Vec<Option<usize>> = shown
-        .iter()
-        .map(|(_, spec)| maintenance.policies.iter().position(|policy| policy == spec))
-        .collect();
-    let texts = |text: &dyn Fn(usize) -> String| -> Vec<String> {
-        places.iter().map(|place| place.map_or("-".to_owned(), text)).collect()
-    };
-    let heading = |name: &str| (name.to_owned(), vec![String::new(); shown.len()]);
-    let mut rows: Vec<(String, Vec<String>)> = Vec::new();
-    let mut above = "";
-    for work in &maintenance.work {
-        if work.work != above {
-            rows.push(heading(&work.work));
-            above = &work.work;
-        }
-        let time = |place: usize| hours(&work.times[place], style.width_columns);
-        rows.push((format!("  {}", work.load), texts(&time)));
-    }
-    let flush = |nanos: u64| Nanos(nanos).to_string();
-    rows.push(heading("flush"));
-    rows.push(("  median".to_owned(), texts(&|at| flush(maintenance.flushes[at].p50_ns))));
-    rows.push(("  99 % within".to_owned(), texts(&|at| flush(maintenance.flushes[at].p99_ns))));
-    let names: Vec<&str> = shown.iter().map(|(name, _)| *name).collect();
-    let (title, extrapolated) = match maintenance.work[..] {
-        [] => ("Time of a flush", String::new()),
-        _ => (
-            "Time of a scrub, a rebuild and a flush",
-            format!(
-                "extrapolated to all data from up to {} of simulation at three places of the \
-                 volume; ",
-                Nanos(maintenance.window_ns)
-            ),
-        ),
-    };
-    let note = format!("{extrapolated}flushes of a writer with a reader (fsync-writer)");
-    let note = first_capital(&note);
-    let table = table("", &names, rows, style);
-    format!("{title}\n{table}{}\n", wrapped(&note, style.width_columns))
-}
-
-/// A limit on the work: what it costs in time, and what a reader has of it, of an array that is
-/// whole now or not.
-fn limits(limited: &LimitedTimes, is_whole: bool, style: Style) -> String {
-    let rate = |kib: Option<u64>| match kib {
-        Some(kib) => format!("{:.0} MB/s", kib as f64 * 1.024e-3),
-        None => "none".to_owned(),
-    };
-    let work = limited.work.split(' ').next().unwrap_or_default();
-    let alone = [number(limited.reads_per_s_without), Nanos(limited.p99_ns_without).to_string()];
-    let without = if is_whole { format!("no {work}") } else { "when whole".to_owned() };
-    let mut rows = vec![(without, [vec!["-".to_owned()], alone.to_vec()].concat())];
-    for row in &limited.rows {
-        let time = row.time.hours.map_or("never".to_owned(), hours_text);
-        rows.push((
-            rate(row.kib),
-            vec![time, number(row.reads_per_s), Nanos(row.p99_ns).to_string()],
-        ));
-    }
-    let width = style.width_columns;
-    let LimitedTimes { work, policy, load, limit, .. } = limited;
-    let title = format!("{work} with {load} under {policy}, each device limited by {limit}");
-    let columns = ["time", "reads/s", "99 % within"];
-    let table = table("limit", &columns, rows, style);
-    let none = "The limit needs no change: half the rate brings the reader less than 10 %";
-    let commands = match &limited.commands {
-        Some(commands) => knob_lines(commands, width),
-        None => wrapped(none, width) + "\n",
-    };
-    format!("\n{}\n{table}{commands}", wrapped(&first_capital(&title), width))
-}
-
 /// The commands of a knob, and how it survives a restart.
 fn knob_lines(commands: &Commands, width: usize) -> String {
     let persist = commands.persist.iter().map(|it| entry("", it, width));
     command_lines(commands, width) + &persist.collect::<String>()
-}
-
-fn first_capital(text: &str) -> String {
-    text[..1].to_uppercase() + &text[1..]
-}
-
-fn hours(time: &WorkTime, width: usize) -> String {
-    let Some(hours) = time.hours else { return "never".to_owned() };
-    let length = hours_text(hours);
-    match width {
-        0..80 => length,
-        _ => format!("{length} ({:.0} MB/s)", time.bytes_per_s / 1e6),
-    }
 }

@@ -102,6 +102,11 @@ impl Term {
     pub fn is_throughput(&self) -> bool {
         self.figure == Figure::Iops
     }
+
+    /// True if more is better.
+    pub fn is_rate(&self) -> bool {
+        matches!(self.figure, Figure::Iops | Figure::Mib)
+    }
 }
 
 impl Figure {
