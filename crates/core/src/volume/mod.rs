@@ -38,7 +38,6 @@ mod decide;
 pub mod gate;
 mod gating;
 mod held_ranges;
-mod judge;
 mod member_states;
 mod piece;
 mod pieces;
