@@ -45,8 +45,9 @@ use follow::Follower;
 use mirrorball_core::policies::{OBJECT_BYTES_MAX, Registry};
 use mirrorball_core::slab::{Slab, SlabKey};
 use mirrorball_core::units::Nanos;
+use mirrorball_store::{LabelsUnwritable, StoreGate};
 use policy_loader::PolicyLoader;
-use protocol::StateChange;
+use protocol::{RequestError, StateChange};
 use std::io;
 
 /// Length limit of a request over HTTP, and bytes that a client may send at first.
@@ -71,6 +72,8 @@ pub struct Control {
     events: EventLog,
     /// Number of clients so far.
     accepted: u64,
+    /// Clients whose commands are carried out, with their responses: they wait for the labels.
+    unrecorded: Vec<(ClientKey, String)>,
     /// Delays the next `accept()` after a failed one.
     backoff: AcceptBackoff,
     /// Loads programs; `None` if the service was given no registry.
@@ -158,6 +161,7 @@ impl Control {
             clients: Slab::default(),
             events: EventLog::default(),
             accepted: 0,
+            unrecorded: Vec::new(),
             backoff: AcceptBackoff::default(),
             loader: None,
             policy_requests: 0,
@@ -380,15 +384,53 @@ impl Control {
         result: Result<String, String>,
         executor: &mut Executor,
     ) {
-        self.send(ClientKey::from_slot(client), &respond::text(result), executor);
+        let result = result.map_err(RequestError::refused);
+        self.reply_when_recorded(ClientKey::from_slot(client), result, executor);
+    }
+
+    /// Sends the response to a command that changed the volume, once the labels say so: what was
+    /// acknowledged lasts over a crash. An error is sent at once.
+    fn reply_when_recorded(
+        &mut self,
+        key: ClientKey,
+        result: Result<String, RequestError>,
+        executor: &mut Executor,
+    ) {
+        match result {
+            Ok(text) => {
+                self.unrecorded.push((key, text));
+                self.reply_recorded(executor);
+            }
+            Err(_) => self.send(key, &respond::encode(result), executor),
+        }
+    }
+
+    /// Sends the responses that waited for the labels, if these are not being written.
+    pub fn reply_recorded(&mut self, executor: &mut Executor) {
+        let Some(update) = executor.records().map_or(Some(Ok(())), StoreGate::last_update) else {
+            return;
+        };
+        for (key, text) in std::mem::take(&mut self.unrecorded) {
+            let result = update.map(|()| text.clone()).map_err(|LabelsUnwritable| {
+                RequestError::refused(format!(
+                    "{text}; but the labels cannot be written, so a restart may forget it\n  help: \
+                     `ctl members` shows which members fail"
+                ))
+            });
+            self.send(key, &respond::encode(result), executor);
+        }
     }
 
     /// Uses the programs that were loaded, and responds to the clients that asked for them.
     fn on_programs_loaded(&mut self, parts: ServiceParts<'_>) {
         while let Some(loaded) = self.loader.as_mut().and_then(PolicyLoader::poll) {
             let client = ClientKey::from_slot(loaded.request.client);
-            let text = respond::policy_loaded(self, loaded, parts.executor);
-            self.send(client, &text, parts.executor);
+            let is_kept = loaded.request.kept.is_some();
+            let result = respond::policy_loaded(self, loaded, parts.executor);
+            match is_kept {
+                true => self.reply_when_recorded(client, result, parts.executor),
+                false => self.send(client, &respond::encode(result), parts.executor),
+            }
         }
     }
 

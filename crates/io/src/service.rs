@@ -246,6 +246,8 @@ impl Service {
                 record_policy_fault(volume);
             }
             let timer = [spares, rebuild, scrub].into_iter().flatten().min();
+            // Before the turn, which starts the update of the labels that a new spare needs.
+            self.reply_to_control();
             self.executor.turn();
             let mut has_replies = false;
             while let Some(reply) = self.executor.poll_reply() {
@@ -256,11 +258,11 @@ impl Service {
                 break timer;
             }
         };
-        self.reply_to_control();
         self.server.flush(&mut self.executor);
         let executor = &mut self.executor;
         let server = self.server.on_time(executor);
         let control = self.control.as_mut().map(|control| {
+            control.reply_recorded(executor);
             control.send_events(executor, (&self.rebuild, &self.scrub, &self.spares));
             control.listen_again(executor)
         });

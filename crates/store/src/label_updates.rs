@@ -8,6 +8,10 @@ use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::volume::MemberStates;
 use mirrorball_core::volume::gate::{Array, Released};
 
+/// The labels of a member that has to stay cannot be written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LabelsUnwritable;
+
 impl StoreGate {
     /// Starts an update of the labels if they are not current, unless one is under way.
     pub(crate) fn update_labels(&mut self, array: &mut Array<'_>) {
@@ -20,6 +24,15 @@ impl StoreGate {
         self.queue_metadata(members, Op::Write, MetadataJob::Label);
         // With no member left to write, the update is over at once.
         self.advance_labels(array);
+    }
+
+    /// Whether the labels say what was changed last; `None` while they are written.
+    ///
+    /// # Errors
+    /// If they could not be written.
+    pub fn last_update(&self) -> Option<Result<(), LabelsUnwritable>> {
+        let result = if self.labels.is_stuck() { Err(LabelsUnwritable) } else { Ok(()) };
+        (!self.labels.has_io_in_flight()).then_some(result)
     }
 
     /// Commits at the start what the newest label announced, unless it may have been committed.

@@ -147,6 +147,11 @@ impl LabelWriter {
         self.update.as_ref().is_some_and(|update| update.in_flight > 0)
     }
 
+    /// Returns true if an update is stuck: a member cannot be written that has to stay.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.update.as_ref().is_some_and(|update| update.in_flight == 0)
+    }
+
     /// Starts an update, or the rest of one that was stuck; returns the members to write.
     /// `sequence` is what the history is to say of the dirty log if a member has left.
     pub(crate) fn start(

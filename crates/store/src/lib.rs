@@ -38,6 +38,7 @@ mod volume_data;
 mod volume_labels;
 
 pub use checksum_checks::DifferingBlock;
+pub use label_updates::LabelsUnwritable;
 pub use store::StoreGate;
 pub use unsynced_regions::REGION_BYTES;
 pub use volume_data::StoreVolume;

@@ -13,7 +13,7 @@ use crate::label::{
     BadBlocks, DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET, DataId, LABEL_SLOTS, Label, LabelledArray,
     LabelledMember, Lineage, Uuid, map_checksum,
 };
-use crate::{REGION_BYTES, StoreGate, StoreVolume, VolumeLabels};
+use crate::{LabelsUnwritable, REGION_BYTES, StoreGate, StoreVolume, VolumeLabels};
 use mirrorball_core::geometry::{ArrayLayout, ChunkMap, Profile};
 use mirrorball_core::io::{
     IoError, MemberIo, Op, Purpose, Request, RequestId, RequestKind, VolumeError,

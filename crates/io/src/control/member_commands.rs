@@ -60,10 +60,10 @@ pub(super) fn fail(devid: u64, parts: &mut ServiceParts<'_>) -> Result<String, R
     let volume = parts.executor.volume().expect("it has this member");
     if volume.members()[member].state == MemberState::Failed {
         let condition = WatchedParts::of(parts).member_condition(member);
-        return Err(refused(condition.expect("a failed member has one").to_string()));
+        return Err(RequestError::refused(condition.expect("a failed member has one").to_string()));
     }
     if !parts.executor.fail_on_request(member) {
-        return Err(refused(format!(
+        return Err(RequestError::refused(format!(
             "the volume cannot do without the member with devid {devid}: some data are on no \
              other member in sync\n  help: rebuild the other members first; `ctl members` shows \
              their states"
@@ -82,24 +82,24 @@ pub(super) fn remove(
 ) -> Result<String, RequestError> {
     let member = writable_member(devid, RebuildTask::Remove, executor)?;
     if rebuild.is_emulated() {
-        return Err(refused(
+        return Err(RequestError::refused(
             "members that are emulated have no device to remove\n  help: `ctl members fail` stops \
              using a member"
                 .to_owned(),
         ));
     }
     if rebuild.is_opening(member) {
-        return Err(refused(RebuildError::Opening(devid).to_string()));
+        return Err(RequestError::refused(RebuildError::Opening(devid).to_string()));
     }
     match reported_state(executor, member) {
         ReportedState::InSync | ReportedState::Unreachable | ReportedState::Rebuilding => {
-            return Err(refused(format!(
+            return Err(RequestError::refused(format!(
                 "the member with devid {devid} is in use\n  help: `ctl members fail {devid}` stops \
                  using it"
             )));
         }
         ReportedState::Removed => {
-            return Err(refused(format!(
+            return Err(RequestError::refused(format!(
                 "the device of the member with devid {devid} was removed already\n  help: `ctl \
                  members replace {devid} DEVICE` rebuilds the member on another device"
             )));
@@ -107,7 +107,7 @@ pub(super) fn remove(
         ReportedState::Failed | ReportedState::Missing | ReportedState::Diverged => {}
     }
     executor.remove(member).map_err(|why| {
-        refused(format!("the member with devid {devid} cannot be removed yet: {why}"))
+        RequestError::refused(format!("the member with devid {devid} cannot be removed yet: {why}"))
     })?;
     let volume = executor.volume_mut().expect("it was there");
     let is_removed = volume.change_gate(|store, array| store.remove_device(member, array));
@@ -129,14 +129,10 @@ fn writable_member(
         kind: RequestErrorKind::NoVolume,
     })?;
     if volume.is_read_only() {
-        return Err(refused(RebuildError::ReadOnly(task).to_string()));
+        return Err(RequestError::refused(RebuildError::ReadOnly(task).to_string()));
     }
     let member = volume.members().find(devid);
-    member.ok_or_else(|| refused(RebuildError::NoSuchMember(devid).to_string()))
-}
-
-fn refused(error: String) -> RequestError {
-    RequestError { error, kind: RequestErrorKind::Refused }
+    member.ok_or_else(|| RequestError::refused(RebuildError::NoSuchMember(devid).to_string()))
 }
 
 /// The devids of the members that have failed or are missing.

@@ -44,10 +44,7 @@ pub(super) fn keep_policy(
 }
 
 fn not_kept(why: &str) -> RequestError {
-    RequestError {
-        error: format!("the policy cannot be kept: {why}"),
-        kind: RequestErrorKind::Refused,
-    }
+    RequestError::refused(format!("the policy cannot be kept: {why}"))
 }
 
 /// The error for a policy that is unknown, or does not fit the array.

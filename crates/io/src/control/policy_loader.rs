@@ -62,13 +62,10 @@ impl PolicyLoader {
             kind: RequestErrorKind::Policy,
         })?;
         if loader.waiting == LOADS_MAX {
-            return Err(RequestError {
-                error: format!(
-                    "{LOADS_MAX} programs are being loaded for other requests\n  help: run the \
-                     command again when they are done"
-                ),
-                kind: RequestErrorKind::Refused,
-            });
+            return Err(RequestError::refused(format!(
+                "{LOADS_MAX} programs are being loaded for other requests\n  help: run the command \
+                 again when they are done"
+            )));
         }
         // A copy: programs that were replaced are freed with the policy that ran them.
         let mut registry = loader.registry.clone();
@@ -87,10 +84,9 @@ impl PolicyLoader {
             });
             LoadedPolicy { request, spec }
         };
-        loader.worker.run(task).map_err(|error| RequestError {
-            error: format!("cannot load the program: {error}"),
-            kind: RequestErrorKind::Refused,
-        })?;
+        let started = loader.worker.run(task);
+        started
+            .map_err(|error| RequestError::refused(format!("cannot load the program: {error}")))?;
         loader.waiting += 1;
         Ok(())
     }

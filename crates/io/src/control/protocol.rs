@@ -154,6 +154,12 @@ pub struct RequestError {
     pub kind: RequestErrorKind,
 }
 
+impl RequestError {
+    pub(crate) fn refused(error: String) -> RequestError {
+        RequestError { error, kind: RequestErrorKind::Refused }
+    }
+}
+
 /// The kinds of [`RequestError`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -41,6 +41,15 @@ pub(super) fn respond(
             return Some(failed(RequestErrorKind::Malformed, message));
         }
     };
+    carry_out(control, client, request, parts)
+}
+
+fn carry_out(
+    control: &mut Control,
+    client: ClientKey,
+    request: ControlRequest,
+    parts: &mut ServiceParts<'_>,
+) -> Option<String> {
     Some(match request {
         ControlRequest::Status => encode(Ok(status(control, parts))),
         ControlRequest::Members => encode(Ok(members(parts.executor, parts.rebuild))),
@@ -52,8 +61,16 @@ pub(super) fn respond(
         ControlRequest::SetPolicy { name, object, keep } => {
             return policy_request(control, client, PolicyRequest { name, object, keep }, parts);
         }
-        ControlRequest::Fail { devid } => encode(fail(devid, parts)),
-        ControlRequest::Remove { devid } => encode(remove(devid, parts.executor, parts.rebuild)),
+        ControlRequest::Fail { devid } => {
+            let failed = fail(devid, parts);
+            control.reply_when_recorded(client, failed, parts.executor);
+            return None;
+        }
+        ControlRequest::Remove { devid } => {
+            let removed = remove(devid, parts.executor, parts.rebuild);
+            control.reply_when_recorded(client, removed, parts.executor);
+            return None;
+        }
         ControlRequest::Events { follow } => {
             control.begin_events(client, follow, parts.executor);
             return None;
@@ -62,7 +79,7 @@ pub(super) fn respond(
         | ControlRequest::Replace { rate_bytes_per_s: Some(0), .. }
         | ControlRequest::Scrub { rate_bytes_per_s: Some(0), .. } => {
             let message = "the rate limit must be greater than zero";
-            failed(RequestErrorKind::Refused, message.to_owned())
+            refused(message.to_owned())
         }
         ControlRequest::Rebuild { devid, device, rate_bytes_per_s: rate } => {
             let client = client.slot();
@@ -71,7 +88,7 @@ pub(super) fn respond(
                     let replacement = device.map(MemberPlace::Renamed);
                     return rebuild(RebuildRequest { devid, replacement, rate, client }, parts);
                 }
-                Err(error) => failed(RequestErrorKind::Refused, error.to_string()),
+                Err(error) => refused(error.to_string()),
             }
         }
         ControlRequest::Replace { devid, device, occupied, rate_bytes_per_s } => {
@@ -79,14 +96,18 @@ pub(super) fn respond(
             let (rate, client) = (rate_bytes_per_s, client.slot());
             match request {
                 Ok(request) => return rebuild(RebuildRequest { rate, client, ..request }, parts),
-                Err(error) => failed(RequestErrorKind::Refused, error),
+                Err(error) => refused(error),
             }
         }
         ControlRequest::AddSpare { device, occupied } => {
             let added = spare_commands::add(&device, occupied, client.slot(), parts);
-            return Some(failed(RequestErrorKind::Refused, added.err()?));
+            return Some(refused(added.err()?));
         }
-        ControlRequest::RemoveSpare { device } => text(spare_commands::remove(&device, parts)),
+        ControlRequest::RemoveSpare { device } => {
+            let removed = spare_commands::remove(&device, parts).map_err(RequestError::refused);
+            control.reply_when_recorded(client, removed, parts.executor);
+            return None;
+        }
         ControlRequest::Scrub { action, repair, from, rate_bytes_per_s } => {
             let request = ScrubRequest { repairs: repair, from, rate: rate_bytes_per_s };
             scrub(control, action, request, parts)
@@ -111,7 +132,7 @@ fn scrub(
     };
     match done {
         Ok(()) => encode(Ok(scrub_report(control, scrub, executor))),
-        Err(error) => failed(RequestErrorKind::Refused, error.to_string()),
+        Err(error) => refused(error.to_string()),
     }
 }
 
@@ -128,7 +149,7 @@ fn rebuild(request: RebuildRequest, parts: &mut ServiceParts<'_>) -> Option<Stri
         Ok(RebuildStart::Continued) => {
             Some(encode(Ok(format!("devid {devid} was being rebuilt already, now {limit}"))))
         }
-        Err(error) => Some(failed(RequestErrorKind::Refused, error.to_string())),
+        Err(error) => Some(refused(error.to_string())),
     }
 }
 
@@ -155,16 +176,12 @@ pub(super) fn rebuild_opened(result: Result<RebuildOpened, RebuildError>) -> Str
                 }
             }))
         }
-        Err(error) => failed(RequestErrorKind::Refused, error.to_string()),
+        Err(error) => refused(error.to_string()),
     }
 }
 
-/// A response that is a text, or the refusal of a request.
-pub(super) fn text(result: Result<String, String>) -> String {
-    match result {
-        Ok(text) => encode(Ok(text)),
-        Err(error) => failed(RequestErrorKind::Refused, error),
-    }
+fn refused(error: String) -> String {
+    failed(RequestErrorKind::Refused, error)
 }
 
 fn failed(kind: RequestErrorKind, error: String) -> String {
@@ -186,7 +203,7 @@ fn no_volume(members: usize) -> RequestError {
 }
 
 /// The line that carries a response.
-fn encode<T: Serialize>(result: Result<T, RequestError>) -> String {
+pub(super) fn encode<T: Serialize>(result: Result<T, RequestError>) -> String {
     let json = serde_json::to_string(&ControlResponse::from(result));
     json.expect("responses have keys that are strings") + "\n"
 }
@@ -196,23 +213,22 @@ pub(super) fn policy_loaded(
     control: &mut Control,
     loaded: LoadedPolicy,
     executor: &mut Executor,
-) -> String {
+) -> Result<String, RequestError> {
     let LoadedPolicy { request, spec } = loaded;
-    encode(match superseded(control, &request) {
+    match superseded(control, &request) {
         Some(error) => Err(error),
         None => set_policy(control, spec, request, executor),
-    })
+    }
 }
 
 /// The error of a request after which another one has set the policy.
 fn superseded(control: &Control, request: &ChangeRequest) -> Option<RequestError> {
-    (request.number < control.policy_set_by).then(|| RequestError {
-        error: format!(
+    (request.number < control.policy_set_by).then(|| {
+        RequestError::refused(format!(
             "the policy was set to {} while the program was loaded, and stays\n  help: run the \
              command again to change it",
             control.policy.as_deref().unwrap_or_default()
-        ),
-        kind: RequestErrorKind::Refused,
+        ))
     })
 }
 
@@ -240,7 +256,12 @@ fn policy_request(
         let loading = PolicyLoader::load(loader, request, reference, object.as_deref());
         return Some(encode::<String>(Err(loading.err()?)));
     }
-    Some(encode(set_policy(control, Spec::parse(&name), request, parts.executor)))
+    let set = set_policy(control, Spec::parse(&name), request, parts.executor);
+    if !keep {
+        return Some(encode(set));
+    }
+    control.reply_when_recorded(client, set, parts.executor);
+    None
 }
 
 /// Changes the policy of the volume, and returns its canonical string.

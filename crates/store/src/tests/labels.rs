@@ -238,3 +238,27 @@ fn a_scrub_of_a_read_only_volume_records_nothing() {
     };
     assert_eq!(run(&mut volume, (RequestKind::Scrub, 0, MIB), only_reads), Ok(()));
 }
+
+/// The response to an operator waits for it.
+#[test]
+fn a_command_is_recorded_once_the_labels_of_all_members_say_it() {
+    let mut volume = volume_of(new_label(Profile::Raid1, 2, 11 * MIB, false), vec![]);
+    let update = |volume: &Volume| store(volume).last_update();
+    assert_eq!(update(&volume), Some(Ok(())));
+    volume.lose_member(MemberIndex(1));
+    command(&mut volume, |store, array| store.keep_out(MemberIndex(1), array));
+    let mut written = 0;
+    while let Some(io) = volume.poll_io(Nanos::ZERO) {
+        assert_eq!(update(&volume), None, "after {written} I/Os");
+        volume.complete(io.id, Ok(()), Nanos::ZERO);
+        written += u32::from(is_label(&io));
+    }
+    assert_eq!((update(&volume), written), (Some(Ok(())), 2));
+    assert!(row(&volume, MemberIndex(1)).is_kept_out);
+    // Of the last copy.
+    command(&mut volume, |store, array| store.keep_policy("second", None, array));
+    while let Some(io) = volume.poll_io(Nanos::ZERO) {
+        volume.complete(io.id, Err(IoError::Transport), Nanos::ZERO);
+    }
+    assert_eq!(update(&volume), Some(Err(LabelsUnwritable)));
+}
