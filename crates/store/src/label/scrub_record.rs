@@ -35,6 +35,8 @@ const LEFT_BLOCKS: usize = MISMATCHED_BLOCKS + 8;
 const COUNTED_BYTES: usize = LEFT_BLOCKS + 8;
 const PENDING_BLOCKS: usize = COUNTED_BYTES + 8;
 const FOLLOWS_FINISHED: usize = PENDING_BLOCKS + 8;
+/// Limit of counts of bytes and blocks: no scrub comes near it, and sums of them do not overflow.
+const COUNT_MAX: u64 = 1 << 60;
 const _: () = assert!(FOLLOWS_FINISHED < METADATA_BYTES - 4);
 const _: () = assert!(SCRUB_OFFSET + SCRUB_BYTES as u64 <= RESERVED_BYTES);
 const _: () = assert!(STALE_MAP_OFFSET + STALE_MAP_BYTES as u64 <= SCRUB_OFFSET);
@@ -179,6 +181,11 @@ impl ScrubRecord {
         else {
             return Err(BlockError::Malformed("the scrub of another member"));
         };
+        let counts = [80, 88, 96, 112, 120].into_iter();
+        let mut counts = counts.chain((ODD_BLOCKS..FOLLOWS_FINISHED).step_by(8));
+        if counts.any(|offset| page.u64(offset) > COUNT_MAX) {
+            return Err(BlockError::Malformed("an impossible count of a scrub"));
+        }
         let progress = ScrubProgress {
             state,
             repairs: page.u8(73) == 1,

@@ -24,6 +24,9 @@ pub const STALE_MAP_BYTES: u32 = 2 * METADATA_BYTES as u32;
 const _: () = assert!(DIRTY_LOG_OFFSET + DIRTY_LOG_BYTES as u64 <= STALE_MAP_OFFSET);
 const BITS: usize = 88;
 const GROUPS_MAX: u64 = 31_936;
+/// Limit of generations: there is room for later ones, which records of the log have in 32 bits. A
+/// map behind it is damaged.
+const GENERATION_MAX: u64 = 1 << 31;
 const _: () = assert!(BITS + GROUPS_MAX as usize / 8 <= METADATA_BYTES - 4);
 
 /// See the page of this module.
@@ -103,7 +106,7 @@ impl StaleMap {
     ) -> Result<StaleMap, BlockError> {
         let (page, header) = Page::open(bytes, BlockKind::StaleMap, offset)?;
         let (shift, groups) = (page.u8(80), page.u32(84));
-        let is_counted = header.generation < u32::MAX.into();
+        let is_counted = header.generation <= GENERATION_MAX;
         let is_possible = is_counted && shift < 32 && u64::from(groups) <= GROUPS_MAX;
         if header.volume != volume || header.member != member || !is_possible {
             return Err(BlockError::Malformed("the map of another member"));

@@ -3,15 +3,32 @@
 use super::*;
 use crate::label::assembly::{ArrayVerdict, FoundMember, assemble};
 use crate::label::{
-    DirtyRecord, METADATA_BYTES, NewestLabel, STALE_MAP_BYTES, STALE_MAP_OFFSET, StaleMap,
-    newest_record, stale_maps,
+    DirtyRecord, METADATA_BYTES, NewestLabel, SCRUB_BYTES, SCRUB_OFFSET, STALE_MAP_BYTES,
+    STALE_MAP_OFFSET, ScrubProgress, ScrubRecord, StaleMap, newest_record, newest_scrub,
+    stale_maps,
 };
 use crc32c::crc32c;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-const WORDS: [u64; 14] =
-    [0, 1, 2, 3, 16, 17, 255, 1 << 22, 1 << 32, 1 << 40, 1 << 62, 1 << 63, u64::MAX - 1, u64::MAX];
+const WORDS: [u64; 16] = [
+    0,
+    1,
+    2,
+    3,
+    16,
+    17,
+    255,
+    1 << 22,
+    u32::MAX as u64 - 1,
+    u32::MAX as u64,
+    1 << 32,
+    1 << 40,
+    1 << 62,
+    1 << 63,
+    u64::MAX - 1,
+    u64::MAX,
+];
 
 /// Two members in sync and one that is rebuilt, as a power cut left them.
 fn label() -> Label {
@@ -135,4 +152,27 @@ fn crafted_records_and_maps_are_refused_or_do_no_harm() {
         devices[0].stale_maps = stale_maps(&slots, volume, member);
         serve(devices);
     }
+}
+
+#[test]
+fn crafted_records_of_scrubs_are_refused_or_do_no_harm() {
+    let (volume, member) = (label().array.uuid, Uuid([1; 16]));
+    let record = ScrubRecord { sequence: 2, progress: ScrubProgress::begin(true, None, None) };
+    let (mut used, mut refused) = (0, 0);
+    for bytes in crafted(&record.encode(volume, member), 24..700) {
+        let mut slots = vec![0; SCRUB_BYTES as usize];
+        let at = (record.offset() - SCRUB_OFFSET) as usize;
+        slots[at..at + METADATA_BYTES].copy_from_slice(&bytes);
+        let mut devices = devices();
+        devices[0].scrub = newest_scrub(&slots, volume, member);
+        match devices[0].scrub {
+            Some(ScrubRecord { progress, .. }) => {
+                used += 1;
+                assert!(progress.bad_blocks() < 1 << 61, "{progress:?}");
+                serve(devices);
+            }
+            None => refused += 1,
+        }
+    }
+    assert!(used > 100 && refused > 100, "{used} are used, {refused} refused");
 }
