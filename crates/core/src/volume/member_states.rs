@@ -10,7 +10,9 @@
 //! the balance, long enough that a dying disk is tried about once a minute.
 //!
 //! Errors of reads are counted, too, by the rule of md: a member with more than
-//! [`READ_ERRORS_MAX`] of them is failing, and the count is halved each hour.
+//! [`READ_ERRORS_MAX`] of them is failing, and the count is halved each hour. Errors within
+//! [`FIRST_BACKOFF`] of one that was counted count as the same: I/O that was in flight with it, and
+//! the parts in which its range is read again.
 
 use super::recovered_ranges::RecoveredRanges;
 use crate::io::{IoError, VolumeError};
@@ -59,7 +61,8 @@ struct Backoff {
     consecutive_errors: u32,
     until: Option<Nanos>,
     read_errors: u32,
-    last_read_error: Nanos,
+    /// When the last error was counted.
+    last_read_error: Option<Nanos>,
 }
 
 impl MemberStates {
@@ -340,13 +343,14 @@ impl Backoff {
 
     /// Counts an error, of a read that can be repaired if `is_counted`.
     fn on_error(&mut self, is_counted: bool, now: Nanos) {
-        // I/O that was in flight at the first error fails with it: it counts as the same error.
+        let is_same = self.last_read_error.is_some_and(|last| now < last + FIRST_BACKOFF);
+        if is_counted && !is_same {
+            self.read_errors = self.read_errors_at(now).saturating_add(1);
+            self.last_read_error = Some(now);
+        }
+        // I/O that was in flight at the first error fails with it.
         if self.until.is_some_and(|until| now < until) {
             return;
-        }
-        if is_counted {
-            self.read_errors = self.read_errors_at(now).saturating_add(1);
-            self.last_read_error = now;
         }
         let doublings = self.consecutive_errors.min(16);
         let wait = Nanos(FIRST_BACKOFF.0 << doublings).min(LONGEST_BACKOFF);
@@ -356,7 +360,8 @@ impl Backoff {
     }
 
     fn read_errors_at(&self, now: Nanos) -> u32 {
-        let halvings = now.saturating_sub(self.last_read_error).0 / HALVED_AFTER.0;
+        let last = self.last_read_error.unwrap_or(now);
+        let halvings = now.saturating_sub(last).0 / HALVED_AFTER.0;
         self.read_errors >> halvings.min(31)
     }
 
@@ -414,11 +419,11 @@ mod tests {
         let mut now = Nanos::ZERO;
         for error in 1..=41 {
             backoff.on_error(true, now);
-            backoff.on_error(true, now);
-            backoff.on_success();
+            backoff.on_error(true, now + FIRST_BACKOFF - Nanos(1));
             assert_eq!(backoff.is_failing(now), error > 20, "{error}");
-            now = backoff.until().unwrap();
+            now += FIRST_BACKOFF;
         }
+        assert!(backoff.until().unwrap() > now, "they count during a back-off, too");
         let last = now - FIRST_BACKOFF;
         assert!(backoff.is_failing(last + HALVED_AFTER - Nanos(1)));
         assert!(!backoff.is_failing(last + HALVED_AFTER), "20 are left");

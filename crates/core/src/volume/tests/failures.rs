@@ -177,6 +177,22 @@ fn a_member_with_many_read_errors_in_an_hour_is_failed_or_failing() {
     }
 }
 
+/// A member that no other can stand in for is read in its back-off, which grows to a minute.
+#[test]
+fn a_last_copy_that_fails_each_read_of_a_client_is_failing_after_twenty() {
+    let mut world = half_rebuilt(0);
+    let mirrors = world.volume.map().map(0, 4096).mirrors.to_vec();
+    let mirror = mirrors.iter().find(|it| it.member.0 == 0).unwrap();
+    world.bad.push((0, mirror.offset / BLOCK));
+    for error in 1..=25 {
+        world.now += Nanos::from_secs(1);
+        world.volume.on_timeout(world.now);
+        assert!(world.result(error, RequestKind::Read, 0, 4096).is_err());
+        let is_failing = world.volume.states.is_failing(MemberIndex(0), world.now);
+        assert_eq!(is_failing, error > 20, "{error}");
+    }
+}
+
 /// The same sector is tried again until it is written; here after each back-off.
 #[test]
 fn a_rebuild_that_does_not_go_on_fails_none_of_its_sources() {
