@@ -154,8 +154,12 @@ fn the_rate_of_a_running_rebuild_is_changed() {
     let rebuild = |more: &[&str]| folder.ctl(&[&["members", "rebuild", "2"], more].concat());
     assert!(rebuild(&["--rate", "4K"]).contains("is being rebuilt"));
     assert!(rebuild(&["--rate", "8K"]).contains("rebuilt already, now at most 8 KiB/s"));
-    assert!(rebuild(&[]).contains("rebuilt already, now without a rate limit"));
-    wait_until_in_sync(&folder);
+    let status = std::thread::scope(|scope| {
+        let status = scope.spawn(|| folder.ctl(&["status", "--wait"]));
+        assert!(rebuild(&[]).contains("rebuilt already, now without a rate limit"));
+        status.join().unwrap()
+    });
+    assert!(status.contains("pair: in sync"), "it is the status after the wait: {status}");
     service.terminate();
 }
 

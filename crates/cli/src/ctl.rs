@@ -47,8 +47,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "PATH", global = true)]
     control: Option<PathBuf>,
 
-    /// Wait until no rebuild, resync or scrub is left, and print rate and time left every 5 s.
-    /// Exits with code 1 if there is an error then
+    /// Wait until no rebuild, resync or scrub is left, and print rate and time left every 5 s;
+    /// `status` is printed after that. Exits with code 1 if there is an error then
     #[arg(long, global = true)]
     wait: bool,
 
@@ -269,11 +269,20 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Some(control) => control.clone(),
         None => sockets::only_control(Path::new(sockets::RUN_FOLDER))?,
     };
-    let ending = act(args, &control)?;
-    match args.wait && ending == Ending::Done {
-        true => wait::wait(&control),
-        false => Ok(ending),
+    let is_printed_last = args.wait && matches!(args.action, CtlAction::Status { .. });
+    let began = if is_printed_last { Ending::Done } else { act(args, &control)? };
+    if !args.wait || began != Ending::Done {
+        return Ok(began);
     }
+    let errors = wait::wait(&control)?;
+    let ending = match is_printed_last {
+        true => act(args, &control)?,
+        false => {
+            wait::print_end(&errors, &control);
+            began
+        }
+    };
+    Ok(if errors.is_empty() { ending } else { Ending::FoundFailure })
 }
 
 /// Does what the command says, without waiting for what it began.

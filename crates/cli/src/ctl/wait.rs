@@ -1,7 +1,7 @@
 //! `ctl --wait`: waits for rebuilds, copies of members, resyncs and a scrub.
 
 use super::{ask, condition_text, with_control};
-use crate::ending::{Ending, Failure};
+use crate::ending::Failure;
 use crate::screen;
 use mirrorball_core::units::format_bytes;
 use mirrorball_io::conditions::duration_text;
@@ -19,8 +19,8 @@ const PRINT: Duration = Duration::from_secs(5);
 type Work = Vec<(String, u64)>;
 
 /// Waits until nothing is rebuilt, synchronised or scrubbed, and prints every 5 s what is left. The
-/// wait is over, too, where a step of a rebuild failed.
-pub(super) fn wait(control: &Path) -> Result<Ending, Failure> {
+/// wait is over, too, where a step of a rebuild failed. Returns the errors that there are then.
+pub(super) fn wait(control: &Path) -> Result<Vec<Condition>, Failure> {
     let mut printed: Option<(Instant, Work)> = None;
     loop {
         std::thread::sleep(POLL);
@@ -28,7 +28,8 @@ pub(super) fn wait(control: &Path) -> Result<Ending, Failure> {
         let left = work(&status);
         let is_stalled = status.conditions.iter().any(|it| it.name == "rebuild-stalled");
         if left.is_empty() || is_stalled {
-            return Ok(end(&status.conditions, control));
+            let conditions = status.conditions.into_iter();
+            return Ok(conditions.filter(|it| it.severity == Severity::Error).collect());
         }
         let due = printed.as_ref().is_none_or(|(at, _)| at.elapsed() >= PRINT);
         if due {
@@ -74,17 +75,13 @@ fn line(name: &str, left: u64, pace: Option<(u64, Duration)>) -> String {
 }
 
 /// Prints the errors that there are at the end, or that there are none.
-fn end(conditions: &[Condition], control: &Path) -> Ending {
-    let errors: Vec<&Condition> =
-        conditions.iter().filter(|it| it.severity == Severity::Error).collect();
-    for condition in &errors {
+pub(super) fn print_end(errors: &[Condition], control: &Path) {
+    for condition in errors {
         screen::say(with_control(condition_text(condition).trim(), control));
     }
-    if !errors.is_empty() {
-        return Ending::FoundFailure;
+    if errors.is_empty() {
+        screen::say("done");
     }
-    screen::say("done");
-    Ending::Done
 }
 
 #[cfg(test)]
