@@ -46,9 +46,9 @@ fn outputs_are_refused_before_anything_is_measured() {
 #[test]
 fn a_profile_on_standard_output_leaves_the_tables_to_standard_error() {
     let folder = Folder::new();
-    let probed = folder.run(&["probe", "--model", "ssd-sata-plp", "-o", "-"]);
+    let probed = folder.run(&["probe", "--model", "hdd-15k", "-o", "-"]);
     let profile = stdout(&probed);
-    assert!(profile.contains("\nkind = \"ssd\"\n") && !profile.contains("demerit  of mean"));
+    assert!(profile.contains("\nkind = \"hdd\"\n") && !profile.contains("demerit  of mean"));
     let said = stderr(&probed);
     assert!(said.starts_with("verdict: ") && said.contains("random-qd4"), "{said}");
 }
