@@ -39,6 +39,9 @@ fn saved_results_are_ranked_by_other_figures() {
     let later = stdout(&place.run(&[&report[..], &ranked].concat()));
     assert!(later.contains("ranked by p99"), "{later}");
     assert_eq!(later, at_the_run);
+    assert_eq!(stdout(&place.run(&report)), at_the_run, "as the run was ranked");
+    let by_mean = stdout(&place.run(&[&report[..], &["--rank", "mean"]].concat()));
+    assert!(by_mean.contains("ranked by mean"), "{by_mean}");
     let refuses = |more: [&'static str; 2], parts: &[&str]| {
         place.refuses(&[&report[..], &more].concat(), parts);
     };

@@ -174,7 +174,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let ranking = args.ranking.loaded(&mut registry).map_err(Failure::WrongUse)?;
     let inputs = inputs.with_registry(registry.unwrap_or_default());
     let plan = plan(args, &policies, &inputs, offered.as_ref(), build);
-    let (plan, round, costs) = plan.map_err(Failure::WrongUse)?;
+    let (mut plan, round, costs) = plan.map_err(Failure::WrongUse)?;
+    ranking.write_into(&mut plan);
     let names: Vec<&str> = plan.policies.iter().map(String::as_str).collect();
     let checked = ranking.check(&names, || "add it to --policy".into());
     checked.map_err(Failure::WrongUse)?;
@@ -212,7 +213,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         true => answer(args, &mut study, offered.as_ref(), &inputs, format),
         false => (format.render)(&Findings::of_study(&study), screen::style()),
     })?;
-    print_notes(args, &inputs, &study.plan);
+    print_notes(args, &inputs, &study, offered.is_some());
     screen::say(format_args!("results are in {shown}"));
     if args.report {
         let path = report::write_page(&folder, &study.criteria).map_err(Failure::Fault)?;
@@ -252,7 +253,14 @@ fn answer(
 }
 
 /// Prints what the user should know of the jobs, the oracle and the policies.
-fn print_notes(args: &Args, inputs: &Inputs, plan: &Plan) {
+fn print_notes(args: &Args, inputs: &Inputs, study: &Study, is_of_a_system: bool) {
+    let plan = &study.plan;
+    if let Some(policy) = study.verdict.policy.as_ref().filter(|_| !is_of_a_system) {
+        screen::say(format_args!(
+            "note: `mirrorball policies {policy}` says which systems have it; with --system only \
+             what yours offers is advised"
+        ));
+    }
     for note in &inputs.notes {
         screen::say(format_args!(
             "note: {}:{}: `{}`: {}",

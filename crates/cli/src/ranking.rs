@@ -2,8 +2,9 @@
 
 use crate::programs;
 use anyhow::{Result, anyhow};
-use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::diagnostic::{Diagnostic, quoted};
 use mirrorball_core::policies::{PROGRAM_FAMILY, Registry, Spec, names_program};
+use mirrorball_lab::experiment::plan::Plan;
 use mirrorball_lab::experiment::study::{Criteria, Goal};
 
 /// The default reference policy: the rule that btrfs uses by default.
@@ -39,6 +40,26 @@ impl RankingArgs {
     fn named_baseline(&self) -> Option<String> {
         let name = self.baseline.as_ref()?;
         Some(Spec::parse(name).map_or(name.clone(), |spec| spec.to_string()))
+    }
+
+    /// Has a plan say what its policies are ranked by and compared with.
+    pub(crate) fn write_into(&self, plan: &mut Plan) {
+        plan.rank = self.rank.filter(|rank| !rank.is_default()).map(|rank| rank.to_string());
+        plan.baseline = self.named_baseline();
+        let options = [("--rank", &plan.rank), ("--baseline", &plan.baseline)];
+        for (option, value) in options {
+            let words = value.iter().map(|value| format!(" {option} {}", quoted(value)));
+            plan.command.extend(words);
+        }
+    }
+
+    /// The options as they were when the plan was made, where none are given now.
+    pub(crate) fn or_of(&self, plan: &Plan) -> RankingArgs {
+        let rank = plan.rank.as_ref().and_then(|rank| Goal::parse(rank).ok());
+        match (self.rank, &self.baseline) {
+            (None, None) => RankingArgs { rank, baseline: plan.baseline.clone() },
+            _ => RankingArgs { rank: self.rank, baseline: self.baseline.clone() },
+        }
     }
 
     /// The criteria, before they are checked.

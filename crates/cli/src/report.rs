@@ -13,7 +13,7 @@ use crate::screen;
 use anyhow::anyhow;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use mirrorball_lab::experiment::results::{self, Loaded, ResultSet, Skipped};
-use mirrorball_lab::experiment::study::Criteria;
+use mirrorball_lab::experiment::study::{Criteria, Study};
 use mirrorball_lab::report::{FORMATS, Findings, Format, Style, html, is_page};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -85,7 +85,14 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         existing = Existing::Replace;
     }
     let ranking = args.ranking.loaded(&mut None).map_err(Failure::WrongUse)?;
-    let Loaded { sets, refused } = results::load(&args.paths, &ranking.criteria());
+    let Loaded { mut sets, refused } = results::load(&args.paths, &ranking.criteria());
+    for set in &mut sets {
+        let study = &set.study;
+        let criteria = ranking.or_of(&study.plan).criteria();
+        if criteria != study.criteria {
+            set.study = Study::new(study.plan.clone(), study.cells.clone(), criteria);
+        }
+    }
     if sets.is_empty() {
         let lines: Vec<String> = refused.iter().map(shown).collect();
         let mut text = lines.join("\n  ");

@@ -269,6 +269,8 @@ impl SweepPlan {
             looks: 1,
             duration_ns: self.duration_ns,
             job_durations_ns: BTreeMap::new(),
+            rank: None,
+            baseline: None,
         }
     }
 

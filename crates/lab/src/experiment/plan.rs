@@ -54,6 +54,12 @@ pub struct Plan {
     /// The same for single jobs, by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub job_durations_ns: BTreeMap<String, u64>,
+    /// Figure that policies were ranked by when it was made, if not by the default score.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<String>,
+    /// Policy that gains were stated against when it was made, if it was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
 }
 
 /// An array or a job as text.
@@ -141,6 +147,8 @@ impl Plan {
             looks: 1,
             duration_ns: choices.duration_ns,
             job_durations_ns: BTreeMap::new(),
+            rank: None,
+            baseline: None,
         }
     }
 
@@ -182,6 +190,12 @@ impl Plan {
         let begins = self.seeds.starts_with(&other.seeds) || other.seeds.starts_with(&self.seeds);
         let other = other.clone();
         if begins { other.with_seeds(self.seeds.clone()) } else { other }
+    }
+
+    /// The plan with the ranking of `other`, which has the same cells.
+    pub(crate) fn with_ranking_of(self, other: &Plan) -> Plan {
+        let Plan { command, rank, baseline, .. } = other.clone();
+        Plan { command, rank, baseline, ..self }
     }
 
     /// The policies and, last, the oracle if it takes part.

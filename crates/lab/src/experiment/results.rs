@@ -96,18 +96,19 @@ impl Results {
             anyhow!("cannot create the results folder {shown}: {}", folder_problem(folder, &error))
         })?;
         let plan_path = folder.join(PLAN_FILE);
-        if Results::repeats_held(folder) < plan.seeds.len() {
-            let mut text = serde_json::to_vec_pretty(plan).expect("a plan is plain data");
-            text.push(b'\n');
-            write_whole(&plan_path, &text)?;
+        let text = fs::read_to_string(&plan_path).unwrap_or_default();
+        let found = serde_json::from_str::<Plan>(&text).ok();
+        let kept = match found.filter(|found| found.seeds.len() >= plan.seeds.len()) {
+            None => plan.clone(),
+            Some(found) if found.seeds.len() > plan.seeds.len() => found,
+            Some(found) => found.with_ranking_of(plan),
+        };
+        let mut saved = serde_json::to_vec_pretty(&kept).expect("a plan is plain data");
+        saved.push(b'\n');
+        if saved != text.as_bytes() {
+            write_whole(&plan_path, &saved)?;
         }
         Ok(Results { folder: folder.to_owned() })
-    }
-
-    /// Number of repeats of the plan that `folder` holds; zero if it holds none.
-    fn repeats_held(folder: &Path) -> usize {
-        let text = fs::read_to_string(folder.join(PLAN_FILE)).unwrap_or_default();
-        serde_json::from_str::<Plan>(&text).map_or(0, |plan| plan.seeds.len())
     }
 
     pub fn folder(&self) -> &Path {

@@ -55,6 +55,8 @@ pub(super) fn plan(cells: &[(PathBuf, CellRecord)]) -> Plan {
         looks: 1,
         duration_ns,
         job_durations_ns,
+        rank: None,
+        baseline: None,
     }
 }
 

@@ -3,12 +3,14 @@
 use super::{Gain, Preference, Varying, Verdict};
 use crate::experiment::record::ORACLE;
 use crate::experiment::study::matrix::{Matrix, MatrixRow, Scores};
-use crate::experiment::study::{Criteria, JobStudy, Spread, Term};
+use crate::experiment::study::{Criteria, JobStudy, Row, Spread, Term};
 
 /// Policies of a list that are named; more are counted.
 const NAMED_MAX: usize = 4;
 /// Shares of the best above this are shown as the best.
 const EQUAL_PERCENT: f64 = 99.95;
+/// A section whose speed is less than this part of that under another policy is named.
+const SLOW_SECTION: f64 = 0.8;
 /// Undecided policies whose spread is stated.
 const VARYING_MAX: usize = 2;
 
@@ -60,6 +62,7 @@ pub(super) fn sentence(
     };
     let mut sentence = format!("Use `{policy}`{any}: {}{achieved}", reason(verdict, matrix));
     sentence += &worst(policy, matrix);
+    sentence += &slowest_section(policy, jobs);
     if let Some(spread) = verdict.spread.filter(Spread::is_unsteady) {
         sentence += &format!("; it depends on the seed: {}", spread.in_words());
     }
@@ -193,9 +196,37 @@ fn worst(policy: &str, matrix: &Matrix) -> String {
     let row = row.expect("the policy to use has its row");
     match (matrix.jobs.len(), row.worst_percent) {
         (1, _) => String::new(),
-        (_, percent) if percent >= 100.0 => "; it is the best under each of them".to_owned(),
+        (_, percent) if percent >= 99.5 => "; it is the best under each of them".to_owned(),
         (_, percent) => format!("; its least is {percent:.0} % of the best ({})", row.worst_job),
     }
+}
+
+/// The section of a job that the policy serves worse than another does, where that is much: a mean
+/// over sections does not show it.
+fn slowest_section(policy: &str, jobs: &[JobStudy]) -> String {
+    let least = jobs.iter().flat_map(|job| {
+        let rows = || job.rows.iter().filter(|row| !row.is_oracle());
+        let own = rows().find(|row| row.policy == policy);
+        let sections = job.terms.iter().enumerate().filter(|_| job.terms.len() > 1);
+        sections.filter_map(move |(place, term)| {
+            let speed = |row: &Row| match row.terms[place] {
+                value if term.is_rate() || value == 0.0 => value,
+                latency => 1.0 / latency,
+            };
+            let best = rows().max_by(|a, b| speed(a).total_cmp(&speed(b)))?;
+            Some((speed(own?) / speed(best), job, term, best)).filter(|it| it.0.is_finite())
+        })
+    });
+    let least = least.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|it| it.0 < SLOW_SECTION);
+    least.map_or_else(String::new, |(part, job, term, best)| {
+        format!(
+            "; but under it {} of {} has {:.0} % of the speed that it has under `{}`",
+            term.section,
+            job.job,
+            100.0 * part,
+            best.policy
+        )
+    })
 }
 
 fn undecided(varying: &[Varying], repeats: usize) -> String {
