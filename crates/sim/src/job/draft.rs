@@ -33,6 +33,8 @@ pub(super) struct Draft {
     pub(super) verify: Verify,
     pub(super) zones: ZoneDraft,
     pub(super) repeats_address: bool,
+    /// Whether pauses count requests that are issued; fio counts those that have ended.
+    pub(super) thinks_by_issue: bool,
     /// Whether random addresses come from a shift register, which visits each block once.
     pub(super) is_lfsr: bool,
     /// Whether a sequence of blocks moves on after each turn.
@@ -148,6 +150,8 @@ impl Draft {
         self.files.is_device |= self.engine.path == EnginePath::Device;
         self.files.is_volume =
             self.job.replay.is_some() || self.job.file.is_some_and(|file| !file.is_raw());
+        self.files.passes_end_with_file =
+            self.engine.depth == EngineDepth::One && !self.is_offloaded;
         let notes = notes.into_iter().filter_map(|(option, reason)| {
             let (file, line) = self.places.get(option)?.clone();
             Some(Note { file, line, option: option.to_owned(), reason })
@@ -274,6 +278,13 @@ impl Draft {
             drop_ineffective(job);
             notes.extend(INEFFECTIVE.map(|option| (option, reason.to_owned())));
         }
+        let counts_ended = job.think_time > Nanos::ZERO && !self.thinks_by_issue;
+        if counts_ended && u64::from(job.depth) > job.think_ios {
+            let reason = "counts requests when they are issued; fio counts them when they have \
+                          ended, unless thinktime_blocks_type=issue: at a larger iodepth it makes \
+                          more between two pauses";
+            notes.push(("thinktime", reason.to_owned()));
+        }
         job.depth_goal = job.depth_goal.filter(|goal| goal.latency > Nanos::ZERO);
         if job.depth_goal.is_some() && job.clones > 1 {
             let clones = job.clones;
@@ -319,6 +330,10 @@ impl Draft {
                 Mix::Only(_) => continue,
             };
             notes.push((option, reason.to_owned()));
+        }
+        if self.engine.path == EnginePath::Nowhere {
+            let reason = "the disks serve each request; under fio it ends at once, without I/O";
+            notes.push(("ioengine", reason.to_owned()));
         }
         if !self.engine.has_page_cache() {
             job.direct = true;

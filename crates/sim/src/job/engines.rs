@@ -29,6 +29,8 @@ pub(super) enum EnginePath {
     Uncached,
     /// One block device or export, never through a page cache.
     Device,
+    /// To no place: fio ends each request at once.
+    Nowhere,
     /// No block I/O, for this reason.
     None(&'static str),
 }
@@ -41,7 +43,7 @@ pub(super) struct Engine {
 }
 
 /// Names with the same facts, separated by blanks.
-const TABLE: [(&str, EngineDepth, EnginePath); 17] = [
+const TABLE: [(&str, EngineDepth, EnginePath); 18] = [
     (
         "psync sync vsync pvsync pvsync2 mmap splice libcufile libhipfile fusion-aw-sync",
         EngineDepth::One,
@@ -61,7 +63,8 @@ const TABLE: [(&str, EngineDepth, EnginePath); 17] = [
     ),
     ("dev-dax", EngineDepth::One, EnginePath::Device),
     ("libpmem pmemblk gfapi ime_psync ime_psyncv", EngineDepth::One, EnginePath::Uncached),
-    ("null cpp_null gfapi_async nfs dfs ime_aio", EngineDepth::Full, EnginePath::Uncached),
+    ("null cpp_null", EngineDepth::Full, EnginePath::Nowhere),
+    ("gfapi_async nfs dfs ime_aio", EngineDepth::Full, EnginePath::Uncached),
     refused("cpuio", "it only uses the CPU, and does no block I/O"),
     refused("exec", "it runs a program, and does no block I/O"),
     refused(

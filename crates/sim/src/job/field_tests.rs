@@ -226,6 +226,31 @@ fn what_fio_ends_early_is_refused_or_noted() {
 }
 
 #[test]
+fn pauses_at_a_larger_depth_are_noted() {
+    let of = |options: &str| {
+        let job = format!("[a]\n{AIO}size=1g\nthinktime=5\nthinktime_blocks=4\n{options}");
+        noted(&parse(&job).unwrap())
+    };
+    assert_eq!((of("iodepth=4"), of("iodepth=8")), (String::new(), "thinktime".to_owned()));
+    assert_eq!(of("iodepth=8\nthinktime_blocks_type=issue"), "");
+}
+
+#[test]
+fn an_engine_without_io_is_noted() {
+    let file = parse("[a]\nioengine=null\nsize=1g").unwrap();
+    let note = &file.notes[0];
+    assert_eq!((&note.option[..], note.line), ("ioengine", 2));
+    assert!(note.reason.contains("the disks serve each request"), "{}", note.reason);
+}
+
+#[test]
+fn tens_of_thousands_of_sections_are_read_at_once() {
+    let sections: String = (0..30_000).map(|number| format!("[s{number}]\nexitall\n")).collect();
+    let file = parse(&format!("[global]\nfilename=data\nsize=4k\n{sections}")).unwrap();
+    assert_eq!(file.sections[29_999].ends, Some([0, 29_999]));
+}
+
+#[test]
 fn tens_of_thousands_of_names_are_read_at_once() {
     let names = |count: u64| {
         let names: Vec<String> = (0..count).map(|number| format!("/dev/{number:040}")).collect();

@@ -63,15 +63,21 @@ pub(super) fn end_together(sections: &mut [Section], drafts: &[GroupDraft]) -> u
     if !drafts.iter().any(|draft| draft.ends_together) {
         return sections.len();
     }
-    let begins = |draft: &GroupDraft| draft.stonewall || draft.is_new;
-    let reported = |index: usize| drafts[1..=index].iter().filter(|draft| begins(draft)).count();
+    // Neither number falls from one section to the next.
+    let mut reported = 0;
+    let number = |(index, draft): (usize, &GroupDraft)| {
+        reported += usize::from(index > 0 && (draft.stonewall || draft.is_new));
+        (reported, sections[index].group)
+    };
+    let numbers: Vec<(usize, usize)> = drafts.iter().enumerate().map(number).collect();
     for (index, draft) in drafts.iter().enumerate() {
-        let is_ended = |other: &usize| match draft.end {
-            GroupEnd::Reported => reported(*other) == reported(index),
-            _ => sections[*other].group == sections[index].group,
+        let of = |it: &(usize, usize)| match draft.end {
+            GroupEnd::Reported => it.0,
+            _ => it.1,
         };
-        let first = (0..index).find(is_ended).unwrap_or(index);
-        let last = (index..sections.len()).rfind(is_ended).unwrap_or(index);
+        let own = of(&numbers[index]);
+        let first = numbers.partition_point(|it| of(it) < own);
+        let last = numbers.partition_point(|it| of(it) <= own) - 1;
         sections[index].ends = Some([first, last]);
     }
     let mut ending = sections.iter().zip(drafts);

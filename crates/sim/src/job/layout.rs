@@ -39,6 +39,8 @@ pub(super) struct FileDraft {
     pub(super) is_device: bool,
     /// Whether it works on the volume, whatever it names: a replay, or a file of an XFS.
     pub(super) is_volume: bool,
+    /// Whether a pass goes on behind `size` to the end of a file, as a synchronous engine does it.
+    pub(super) passes_end_with_file: bool,
     /// Whether its section makes the files and no requests.
     pub(super) is_only_made: bool,
 }
@@ -54,6 +56,7 @@ impl Default for FileDraft {
             bytes: None,
             is_device: false,
             is_volume: false,
+            passes_end_with_file: false,
             is_only_made: false,
         }
     }
@@ -215,6 +218,10 @@ impl FileDraft {
             Some(SizeOrPercent::Percent(_)) => return,
             None => None,
         };
+        if self.passes_end_with_file {
+            section.io_bytes = section.io_bytes.or(section.pass_bytes.take());
+            section.pass_bytes = None;
+        }
         // What is behind an offset in percent is known when the file has its place.
         let (offset, is_absolute) = match section.offset {
             SizeOrPercent::Bytes(bytes) => (bytes, true),

@@ -212,6 +212,8 @@ struct JobReader<'a> {
     defaults: Draft,
     section: Option<OpenSection>,
     group: usize,
+    /// Requests in flight of the sections of the last group.
+    in_flight: u64,
     includes: usize,
     result: JobFile,
     files: Vec<FileDraft>,
@@ -230,8 +232,19 @@ impl<'a> JobReader<'a> {
         };
         let (environment, defaults) = (*environment, Draft::new());
         let (files, groups, faults) = (Vec::new(), Vec::new(), Vec::new());
-        let (section, group, includes) = (None, 0, 0);
-        JobReader { environment, defaults, section, group, includes, result, files, groups, faults }
+        let (section, group, in_flight, includes) = (None, 0, 0, 0);
+        JobReader {
+            environment,
+            defaults,
+            section,
+            group,
+            in_flight,
+            includes,
+            result,
+            files,
+            groups,
+            faults,
+        }
     }
 
     /// Keeps an error, so that the lines after it are read too.
@@ -374,7 +387,9 @@ impl<'a> JobReader<'a> {
             true => !above.is_empty(),
             false => draft.group.begins_group(above, self.group).map_err(in_section)?,
         };
-        self.group += usize::from(begins);
+        if begins {
+            (self.group, self.in_flight) = (self.group + 1, 0);
+        }
         let (index, group) = (self.result.sections.len(), self.group);
         self.groups.push(draft.group.clone());
         let finished = draft.finish(index, group, section.line, &self.environment);
@@ -385,6 +400,7 @@ impl<'a> JobReader<'a> {
             self.note(&file, line, &option, &reason);
         }
         let checked = file::check(&job, &self.result.sections);
+        self.in_flight += job.in_flight();
         self.result.sections.push(job);
         self.files.push(files);
         checked.and_then(|()| self.check_in_flight()).map_err(in_section)
@@ -392,11 +408,11 @@ impl<'a> JobReader<'a> {
 
     /// Checks the number of requests that the sections of the last group have in flight.
     fn check_in_flight(&self) -> Result<(), Diagnostic> {
-        let sections = self.result.sections.iter().filter(|job| job.group == self.group);
-        let total: u64 = sections.clone().map(Section::in_flight).sum();
+        let total = self.in_flight;
         if total <= IN_FLIGHT_MAX {
             return Ok(());
         }
+        let sections = self.result.sections.iter().filter(|job| job.group == self.group);
         let largest = sections.max_by_key(|job| job.in_flight()).expect("the sum is not zero");
         let Section { name, clones, depth, .. } = largest;
         Err(job_error(

@@ -242,6 +242,7 @@ const ROWS: &[OptionRow] = &[
     takes("rate_process", Setter::Text(setters::arrivals)),
     takes("thinktime", Setter::Time(MICROSECOND, |draft, time| draft.job.think_time = time)),
     takes("thinktime_blocks", Setter::Number(COUNT, |draft, ios| draft.job.think_ios = ios)),
+    takes("thinktime_blocks_type", Setter::Text(setters::think_type)),
     takes("rate_ignore_thinktime", Setter::Truth(|draft, on| draft.job.rate_skips_pauses = on)),
     takes("flow", Setter::Number(ANY, |draft, weight| draft.flow().weight = weight)),
     takes("flow_id", Setter::Number(WIDE, |draft, id| draft.flow().id = id)),
@@ -378,11 +379,6 @@ const ROWS: &[OptionRow] = &[
         "bs_is_seq_rand",
         OFF,
         "sizes do not depend on the access pattern\nuse two sections, one sequential",
-    ),
-    refused(
-        "thinktime_blocks_type",
-        &["complete", "issue"],
-        "the only types are `complete` and `issue`, which have the same effect",
     ),
     refused(
         "thinktime_iotime",

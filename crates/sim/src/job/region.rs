@@ -111,20 +111,25 @@ impl Section {
         (room / align_bytes).max(1)
     }
 
+    /// Start of a clone's region. As in fio, one in percent is rounded up to whole blocks.
+    pub(super) fn start_of(&self, clone: u32, whole_bytes: u64) -> u64 {
+        let extents = [self.offset, self.offset_increment];
+        let [offset, step] = extents.map(|extent| match extent {
+            SizeOrPercent::Bytes(bytes) => bytes,
+            SizeOrPercent::Percent(percent) => part(whole_bytes, percent),
+        });
+        let start = offset.saturating_add(step.saturating_mul(u64::from(clone)));
+        if extents.iter().all(|it| matches!(it, SizeOrPercent::Bytes(_))) {
+            return start;
+        }
+        let align_bytes = self.offset_align.unwrap_or_else(|| self.smallest_block());
+        start.checked_next_multiple_of(align_bytes).unwrap_or(u64::MAX)
+    }
+
     /// The region of a clone within a device or file of `whole_bytes`.
     fn region_in(&self, clone: u32, whole_bytes: u64, place: &str) -> Result<Region, Diagnostic> {
         let block_bytes = self.smallest_block();
-        let align_bytes = self.offset_align.unwrap_or(block_bytes);
-        // fio rounds a relative offset up to whole blocks, and a relative size down.
-        let start_of = |extent| match extent {
-            SizeOrPercent::Bytes(bytes) => bytes,
-            SizeOrPercent::Percent(percent) => {
-                part(whole_bytes, percent).saturating_add(align_bytes - 1) / align_bytes
-                    * align_bytes
-            }
-        };
-        let step = start_of(self.offset_increment).saturating_mul(u64::from(clone));
-        let offset = start_of(self.offset).saturating_add(step);
+        let offset = self.start_of(clone, whole_bytes);
         let files = self.target.count() as u64;
         let bytes = match self.size {
             None => whole_bytes.saturating_sub(offset),

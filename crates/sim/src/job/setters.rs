@@ -141,6 +141,11 @@ pub(super) fn synchronous(draft: &mut Draft, text: &str) -> Result<(), Diagnosti
     Ok(())
 }
 
+pub(super) fn think_type(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
+    draft.thinks_by_issue = choose(text, &[("complete", false), ("issue", true)])?;
+    Ok(())
+}
+
 pub(super) fn latency_percentile(draft: &mut Draft, text: &str) -> Result<(), Diagnostic> {
     draft.goal().percentile = value::real(text, [0.0, 100.0])?;
     Ok(())

@@ -275,6 +275,9 @@ fn regions_are_resolved_and_held_against_the_volume() {
     assert_eq!(region("size=3%\nbs=1m", 0), Region { offset: 0, bytes: 30 * MIB });
     // fio rounds relative offsets up to whole blocks.
     assert_eq!(region("size=8k\noffset=33%", 0).offset, (GIB * 33 / 100).next_multiple_of(4096));
+    // It rounds the sum of the start and its increments.
+    let thirds = region("size=8k\noffset=10%\noffset_increment=33%\nnumjobs=3", 2).offset;
+    assert_eq!(thirds, (GIB / 10 + 2 * (GIB * 33 / 100)).next_multiple_of(4096));
     let step = "size=25%\noffset_increment=25%\nnumjobs=4";
     assert_eq!(region(step, 3), Region { offset: 768 * MIB, bytes: 256 * MIB });
     let with_last_part = Region { offset: 0, bytes: 12 * KIB };

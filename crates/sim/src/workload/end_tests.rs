@@ -73,6 +73,9 @@ fn loops_io_size_and_number_ios_end_a_job_as_in_fio() {
         ("size=16k\nio_size=18k", "r0 r4 r8 r12"),
         ("size=16k\nio_size=22k", "r0 r4 r8 r12 r0 r4"),
         ("size=16k\nio_size=24k\nloops=2", "r0 r4 r8 r12 r0 r4 r8 r12"),
+        ("size=16k\nio_size=40k\nloops=2", "r0 r4 r8 r12 r0 r4 r8 r12 r0 r4 r8 r12"),
+        ("size=16k\nrw=write\nio_size=24k\nloops=2", "w0 w4 w8 w12 w0 w4 w8 w12"),
+        ("size=16k\nrw=write\nio_size=22k", "w0 w4 w8 w12 w0 w4"),
         ("size=16k\nnumber_ios=3\nloops=2", "r0 r4 r8 r12 r0 r4"),
         ("size=16k\nnumber_ios=10", "r0 r4 r8 r12"),
         ("size=16k\nio_size=50%", "r0 r4"),
@@ -82,6 +85,10 @@ fn loops_io_size_and_number_ios_end_a_job_as_in_fio() {
         ("size=16k\nrw=trimwrite\nio_size=50%", "t0 w0 t4 w4"),
         ("size=16k\nrw=randtrimwrite\nnumber_ios=1\nloops=2\nrandrepeat=1", "t8 w8 t12 w12"),
         ("filesize=16k\nsize=8k\noffset=50%", "r8 r12"),
+        // Another pass of a synchronous engine goes on in a larger file.
+        ("filesize=32k\nsize=16k\nloops=2", "r0 r4 r8 r12 r0 r4 r8 r12"),
+        ("ioengine=psync\nfilesize=24k\nsize=16k\nloops=2", "r0 r4 r8 r12 r16 r20 r0 r4"),
+        ("ioengine=psync\nfilesize=24k\nsize=16k\nio_size=20k", "r0 r4 r8 r12 r16"),
     ] {
         assert_eq!(log(options), expected, "{options}");
     }

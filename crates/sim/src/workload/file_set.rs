@@ -60,11 +60,7 @@ pub(super) struct FileTarget {
 impl FileSet {
     pub(super) fn new(job: &Section, regions: &[WorkRegion], rng: &mut Rng) -> FileSet {
         let count = regions.len();
-        let bytes: u64 = regions.iter().map(|it| it.region.bytes).sum();
-        let pass_bytes = job.pass_bytes.map_or(bytes, |pass| pass.min(bytes));
-        let writes = job.mix.directions().contains(&Direction::Write);
-        let goes_round = (job.time_based && count == 1)
-            || (writes && job.io_bytes.is_some_and(|bytes| bytes > pass_bytes));
+        let goes_round = job.time_based && count == 1;
         let file = |it: &WorkRegion| FileStream::new(job, *it, goes_round, rng);
         let files: Vec<_> = regions.iter().map(file).collect();
         let draw = match &job.file_order {

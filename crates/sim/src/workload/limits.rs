@@ -8,6 +8,8 @@ use mirrorball_core::units::Nanos;
 pub(super) struct RequestBudget {
     endless: bool,
     bytes_left: u64,
+    /// Requests of all passes, and those left.
+    ios: u64,
     ios_left: u64,
     pass_left: u64,
     pass_bytes: u64,
@@ -47,16 +49,17 @@ impl RequestBudget {
         let ios_each = if job.mix == Mix::TrimWrite { 2 } else { 1 };
         let io_bytes = job.io_bytes.unwrap_or(0) / ios_each;
         let writes = job.mix.directions().contains(&Direction::Write);
-        // fio lets a job that writes go round within one pass until io_size is reached.
-        let goes_round = writes
-            && job.mix != Mix::TrimWrite
-            && (job.access == Access::Sequential || !job.random_map);
-        let pass_bytes = if goes_round { bytes.max(io_bytes) } else { bytes };
+        // fio lets random writes without a map go on within one pass until io_size is reached.
+        let goes_on = writes && job.access == Access::Random && !job.random_map;
+        let pass_bytes =
+            if goes_on && job.mix != Mix::TrimWrite { bytes.max(io_bytes) } else { bytes };
         let used = job.mix.directions().iter().flat_map(|&direction| &job.sizes[direction]);
+        let ios = job.number_ios.map_or(u64::MAX, |it| it.saturating_mul(ios_each * job.loops));
         RequestBudget {
             endless: job.time_based,
             bytes_left: job.io_bytes.unwrap_or(bytes).saturating_mul(job.loops),
-            ios_left: job.number_ios.map_or(u64::MAX, |it| it.saturating_mul(ios_each * job.loops)),
+            ios,
+            ios_left: ios,
             pass_left: pass_bytes,
             pass_bytes,
             passes_left: job.loops.saturating_sub(1),
@@ -75,6 +78,11 @@ impl RequestBudget {
             self.ios_left -= 1;
             self.done_bytes += bytes;
         }
+    }
+
+    /// Counts requests from zero on at the end of the ramp, but for those `in_flight`.
+    pub(super) fn end_ramp(&mut self, in_flight: u32) {
+        self.ios_left = self.ios.saturating_sub(u64::from(in_flight));
     }
 
     pub(super) fn end_pass(&mut self) {

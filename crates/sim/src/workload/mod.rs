@@ -9,7 +9,8 @@
 //!   region's start. With `percentage_random` the requests that are not random go on where the last
 //!   one of their direction ended.
 //! - A *pass* moves as many bytes as the region has. Passes follow until `loops` are done and
-//!   `io_size` is reached; `number_ios` and `io_size` count per loop. With `time_based` only the
+//!   `io_size` is reached; `number_ios` and `io_size` count per loop, and `number_ios` from the end
+//!   of `ramp_time` on. With `time_based` only the
 //!   runtime ends a job, and a sequential one starts over at the region's end.
 //! - A file ends, for the pass, at an address behind its region, at a request that reaches beyond
 //!   the file or device itself, and where the random map has no block left. A request may reach
@@ -112,6 +113,8 @@ pub struct Workload {
     /// The range of the last discard, if a write of it is to follow.
     trimmed: Option<FileTarget>,
     start: Nanos,
+    /// When requests are counted from zero on, if `number_ios` bounds them.
+    ramp_end: Nanos,
     stop: Nanos,
     budget: RequestBudget,
     pauses: Pauses,
@@ -136,7 +139,8 @@ impl Workload {
         let files = FileSet::new(job, &regions, &mut rng);
         let bytes = regions.iter().map(|it| it.region.bytes).sum();
         let start = clone_spec.group_start.max(job.start_delay);
-        let stop_after = |runtime| start.saturating_add(job.ramp).saturating_add(runtime);
+        let ramp_end = start.saturating_add(job.ramp);
+        let has_ramp = job.ramp > Nanos::ZERO && job.number_ios.is_some();
         let schedules = DIRECTIONS.map(|direction| ArrivalSchedule::new(job, direction, start));
         let rated = job.mix.directions().iter().any(|&d| schedules[d as usize].is_rated());
         let pauses = Pauses::new(job);
@@ -148,9 +152,10 @@ impl Workload {
             drawn: None,
             trimmed: None,
             start,
-            stop: job.runtime.map_or(Nanos::MAX, stop_after),
+            ramp_end: if has_ramp { ramp_end } else { Nanos::MAX },
+            stop: job.runtime.map_or(Nanos::MAX, |runtime| ramp_end.saturating_add(runtime)),
             budget: RequestBudget::new(job, bytes),
-            gated: rated || pauses.any() || start > Nanos::ZERO,
+            gated: rated || pauses.any() || start > Nanos::ZERO || has_ramp,
             schedules,
             pauses,
             flow: None,
@@ -261,6 +266,10 @@ impl Workload {
         let sleep = |until: Nanos| Some(Next::NotBefore(until));
         if now < self.start {
             return sleep(self.start.min(self.stop));
+        }
+        if now >= self.ramp_end {
+            self.ramp_end = Nanos::MAX;
+            self.budget.end_ramp(self.in_flight);
         }
         if self.pauses.flush_in_flight {
             return Some(Next::Wait);

@@ -287,6 +287,16 @@ fn a_clone_runs_from_its_delay_to_its_runtime() {
     assert_eq!(late.start(), group_start);
 }
 
+/// As fio 3.33 counts them.
+#[test]
+fn number_ios_counts_from_the_end_of_the_ramp() {
+    let count = |ios: u32| {
+        let options = format!("size=6m\nnumber_ios={ios}\nrate_iops=500\nramp_time=1");
+        requests(&options, usize::MAX).len()
+    };
+    assert_eq!([300, 600, 1200].map(count), [300, 1100, 1536]);
+}
+
 #[test]
 fn clones_start_apart_and_draw_apart() {
     let job = job("filename=data\nsize=256m\noffset_increment=256m\nnumjobs=4\nrw=randread");
