@@ -13,7 +13,8 @@ fn member() -> ConditionSubject {
 
 fn failed() -> Problem<'static> {
     use crate::executor::{FailedIo, FaultCause};
-    let io = FailedIo { op: mirrorball_core::io::Op::Flush, offset: 0, length: 0 };
+    let io =
+        FailedIo { op: mirrorball_core::io::Op::Flush, offset: 0, length: 0, is_read_back: false };
     Problem::MemberFailed(Some(MemberFault::Io(io, FaultCause::System(Errno::IO))))
 }
 

@@ -30,6 +30,8 @@ pub struct FailedIo {
     pub offset: u64,
     /// Number of bytes; zero for a flush.
     pub length: u64,
+    /// True for a read of what was written again, because it could not be read.
+    pub is_read_back: bool,
 }
 
 /// The error of an I/O.
@@ -55,7 +57,12 @@ impl fmt::Display for MemberFault {
             MemberFault::Requested => f.write_str("requested by `ctl members fail`"),
             MemberFault::Ended => f.write_str("its file or device is smaller than it was"),
             MemberFault::LostServer => FaultCause::Server(IoError::Gone).fmt(f),
-            MemberFault::Io(FailedIo { op, offset, length }, cause) => {
+            MemberFault::Io(FailedIo { offset, length, is_read_back: true, .. }, cause) => write!(
+                f,
+                "{length} bytes at byte {offset} were written again and still cannot be read: \
+                 {cause}"
+            ),
+            MemberFault::Io(FailedIo { op, offset, length, .. }, cause) => {
                 let op = match op {
                     Op::Flush => return write!(f, "flush: {cause}"),
                     Op::Read => "read",
@@ -180,7 +187,9 @@ mod tests {
 
     #[test]
     fn a_fault_says_what_failed_where_and_why() {
-        let io = |op, cause| MemberFault::Io(FailedIo { op, offset: 8192, length: 4096 }, cause);
+        let failed = |op| FailedIo { op, offset: 8192, length: 4096, is_read_back: false };
+        let io = |op, cause| MemberFault::Io(failed(op), cause);
+        let read_back = FailedIo { is_read_back: true, ..failed(Op::Read) };
         let system = FaultCause::System(Errno::IO);
         for (fault, text) in [
             (
@@ -191,6 +200,11 @@ mod tests {
             (
                 io(Op::Read, FaultCause::Server(IoError::Transport)),
                 "read of 4096 bytes at byte 8192: there was no connection, or no reply in time",
+            ),
+            (
+                MemberFault::Io(read_back, system),
+                "4096 bytes at byte 8192 were written again and still cannot be read: \
+                 Input/output error (os error 5)",
             ),
             (MemberFault::Ended, "its file or device is smaller than it was"),
         ] {

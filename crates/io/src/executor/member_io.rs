@@ -47,6 +47,8 @@ pub(super) struct ActiveIo {
     data: Option<Slice>,
     /// A buffer of its own, for one of several reads of the same data.
     pub(super) own_buffer: Option<BufferKey>,
+    /// True for a read of what was repaired.
+    is_read_back: bool,
     pub(super) submitted_at: Nanos,
     /// When it ended by the model.
     pub(super) due: Option<Nanos>,
@@ -74,6 +76,7 @@ impl ActiveIo {
             length,
             data,
             own_buffer: None,
+            is_read_back: false,
             submitted_at: now,
             due: None,
             parts_left: 0,
@@ -97,7 +100,8 @@ impl ActiveIo {
 
     /// Description of an I/O that failed.
     pub(super) fn failed(&self) -> FailedIo {
-        FailedIo { op: self.op, offset: self.offset, length: self.length }
+        let ActiveIo { op, offset, length, is_read_back, .. } = *self;
+        FailedIo { op, offset, length, is_read_back }
     }
 }
 
@@ -178,6 +182,7 @@ impl Executor {
         let target = (io.member, self.place_of(io), io.op);
         let range = (io.offset, io.length);
         let mut active = ActiveIo::new(Origin::Volume(io.id), target, range, data, self.now);
+        active.is_read_back = io.purpose == Purpose::Repair && io.op == Op::Read;
         active.own_buffer = match io.op {
             Op::Read if is_metadata || is_one_of_many => {
                 Some(self.driver.acquire(io.length as usize))
