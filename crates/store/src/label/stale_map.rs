@@ -173,6 +173,23 @@ mod tests {
     }
 
     #[test]
+    fn a_map_whose_generation_leaves_no_room_for_later_ones_is_damaged() {
+        let bytes = StaleMap { generation: 2, ..StaleMap::new(DataId(7), 1000) };
+        let bytes = bytes.encode(VOLUME, MEMBER);
+        for (generation, is_used) in
+            [(1 << 31, true), ((1 << 31) + 2, false), (u64::from(u32::MAX) - 1, false)]
+        {
+            let mut slots = vec![0; STALE_MAP_BYTES as usize];
+            slots[..METADATA_BYTES].copy_from_slice(&bytes);
+            slots[64..72].copy_from_slice(&generation.to_le_bytes());
+            let checksum = crc32c(&slots[..METADATA_BYTES - 4]);
+            slots[METADATA_BYTES - 4..METADATA_BYTES].copy_from_slice(&checksum.to_le_bytes());
+            let maps = stale_maps(&slots, VOLUME, MEMBER);
+            assert_eq!(!maps.is_empty(), is_used, "{generation}");
+        }
+    }
+
+    #[test]
     fn the_encoding_never_changes() {
         let mut map = StaleMap { generation: 3, ..StaleMap::new(DataId(7), 100_000) };
         map.insert(77_777);
