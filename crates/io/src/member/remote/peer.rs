@@ -17,13 +17,12 @@ use mirrorball_nbd::tls::ClientTls;
 use mirrorball_nbd::uri::{NbdUri, Place};
 use mirrorball_nbd::wire::{RawRequest, SIMPLE_REPLY_BYTES, request, transmission_flag};
 use rustix::io::Errno;
-use rustix::net::sockopt;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -145,7 +144,13 @@ impl Peer {
     /// Connects to an export that another service may use, to read from it. Fails if the server
     /// does not answer in time, or its export cannot be a member.
     pub fn open_unlocked(connect: Arc<dyn ConnectPeer>) -> Result<Peer, ClientError> {
-        let (socket, export) = connect.connect()?;
+        let (socket, export) = connect.connect().map_err(|error| match error {
+            ClientError::System(error) if error.kind() == ErrorKind::WouldBlock => {
+                let text = format!("it has not answered for {} s", HANDSHAKE_TIMEOUT.as_secs());
+                ClientError::System(io::Error::new(ErrorKind::TimedOut, text))
+            }
+            error => error,
+        })?;
         Ok(Peer { connect, socket, export, timeout: REPLY_TIMEOUT, lock: None })
     }
 
@@ -161,10 +166,7 @@ impl Peer {
     /// Makes earlier writes durable, blocking, before the driver owns the connection. Fails if the
     /// connection breaks, or the server cannot flush.
     pub fn flush(&self) -> io::Result<()> {
-        let mut socket = self.socket.stream()?;
-        let result = self.flush_socket(&mut socket);
-        give_up_after(&result, &socket);
-        result
+        self.blocking(|socket| self.flush_socket(socket))
     }
 
     /// Writes a range and makes it durable, blocking, before the driver owns the connection. Fails
@@ -313,11 +315,21 @@ impl Backoff {
 /// Opens a socket; the bool is true for TCP.
 fn connect(uri: &NbdUri) -> io::Result<(File, bool)> {
     let (socket, is_tcp) = match &uri.place {
-        Place::Unix(path) => (OwnedFd::from(UnixStream::connect(path)?), false),
+        Place::Unix(path) => (connect_unix(path, HANDSHAKE_TIMEOUT)?, false),
         Place::Tcp(host, port) => (connect_tcp(host, *port)?.into(), true),
     };
     set_timeouts(&socket, Some(HANDSHAKE_TIMEOUT))?;
     Ok((socket.into(), is_tcp))
+}
+
+/// Connects to a Unix socket. A server that accepts no connection is given up after `timeout`.
+fn connect_unix(path: &Path, timeout: Duration) -> io::Result<OwnedFd> {
+    let address = SocketAddrUnix::new(path)?;
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    set_timeouts(&socket, Some(timeout))?;
+    rustix::net::connect(&socket, &address)?;
+    Ok(socket)
 }
 
 fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
@@ -347,6 +359,7 @@ fn set_keepalive(socket: &File) -> io::Result<()> {
 mod tests {
     use super::*;
     use mirrorball_nbd::wire::simple_reply;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     #[test]
     fn a_malformed_reply_is_no_error_of_the_medium() {
@@ -365,18 +378,47 @@ mod tests {
         }
     }
 
+    fn peer(socket: UnixStream, timeout: Nanos) -> Peer {
+        Peer {
+            connect: Arc::new(NbdUri::parse("nbd://host/").unwrap()),
+            socket: Endpoint::Fd(socket.into()),
+            export: RemoteExport { size_bytes: 4096, flags: u16::MAX, block_bytes: 512 },
+            timeout,
+            lock: None,
+        }
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_is_given_up() {
+        let acts: [fn(&Peer) -> io::Result<()>; 3] =
+            [Peer::flush, |peer| peer.write(0, &[1; 512]), |peer| peer.read(0, 512).map(drop)];
+        for act in acts {
+            let (ours, _theirs) = UnixStream::pair().unwrap();
+            let error = act(&peer(ours, Nanos::from_millis(20))).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TimedOut);
+            assert!(error.to_string().contains("--peer-timeout"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_accepts_no_connection_is_given_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("peer");
+        let listener = UnixListener::bind(&path).unwrap();
+        rustix::net::listen(&listener, 1).unwrap();
+        // The first connections wait in the backlog.
+        let connect = |_| connect_unix(&path, Duration::from_millis(20));
+        let connected: Vec<io::Result<OwnedFd>> = (0..4).map(connect).collect();
+        assert!(connected[0].is_ok());
+        assert_eq!(connected[3].as_ref().unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+
     #[test]
     fn the_connection_of_a_malformed_reply_is_given_up() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         theirs.write_all(&[0x55; 2 * 16]).unwrap();
-        let peer = Peer {
-            connect: Arc::new(NbdUri::parse("nbd://host/").unwrap()),
-            socket: Endpoint::Fd(ours.into()),
-            export: RemoteExport { size_bytes: 4096, flags: u16::MAX, block_bytes: 512 },
-            timeout: REPLY_TIMEOUT,
-            lock: None,
-        };
+        let peer = peer(ours, REPLY_TIMEOUT);
         assert_eq!(peer.flush().unwrap_err().kind(), ErrorKind::ConnectionAborted);
         let mut received = Vec::new();
         theirs.read_to_end(&mut received).expect("the other side closed it");
