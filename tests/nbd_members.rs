@@ -228,7 +228,7 @@ fn silent_peer_does_not_block_reads() {
 fn unusable_peers_are_refused() {
     let folder = place();
     let peer = peer_uri(&folder);
-    let serve = |uri| ["serve", "a.img", uri, "--export", "nbd:unix:socket"];
+    let serve = |uri| ["serve", uri, "--export", "nbd:unix:socket"];
     // It may come back: a service manager tries again.
     let output = folder.run(&serve(&peer));
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));

@@ -8,11 +8,17 @@ const BLOCK: usize = 4096;
 
 /// The peer fails each read while the file `broken` is there; `None` without nbdkit.
 fn breakable_peer(folder: &Folder) -> Option<External> {
+    faulty_peer(folder, "pread")
+}
+
+/// The same, with this operation of nbdkit.
+fn faulty_peer(folder: &Folder, operation: &str) -> Option<External> {
     let (socket, broken) = (folder.path("peer"), folder.path("broken"));
     let (socket, broken) = (socket.display().to_string(), broken.display().to_string());
-    let file = format!("error-pread-file={broken}");
+    let file = format!("error-{operation}-file={broken}");
+    let (error, rate) = (format!("error-{operation}=EIO"), format!("error-{operation}-rate=100%"));
     let arguments = ["--foreground", "--unix", &socket, "--filter=error", "file", "b.img"];
-    let errors = ["error-pread=EIO", "error-pread-rate=100%", &file];
+    let errors = [&*error, &rate, &file];
     let is_ready = || folder.path("peer").exists();
     External::start(folder, "nbdkit", &[&arguments[..], &errors].concat(), is_ready)
 }
@@ -65,6 +71,66 @@ fn a_disk_that_takes_writes_and_returns_no_reads_is_failed() {
         ours.terminate();
         drop(theirs);
     }
+}
+
+/// As an SSD that went read-only, or a disk that returns no reads.
+#[test]
+fn a_volume_starts_without_a_member_that_cannot_be_written_or_read() {
+    for (operation, fault) in [("pwrite", "failed to write"), ("pread", "failed to read")] {
+        let folder = place();
+        let Some(theirs) = faulty_peer(&folder, operation) else { return };
+        let ours = serve(&folder);
+        NbdClient::connect(&folder, "socket").write(0, &[7; BLOCK]);
+        ours.terminate();
+        break_peer(&folder, true);
+        let peer = peer_uri(&folder);
+        let places = ["--export", "nbd:unix:socket", "--control", "control"];
+        let start = [&["serve", "a.img", &peer][..], &places].concat();
+        let refused = folder.run(&start);
+        assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
+        for part in ["devid 2", "is missing; ", fault, "--degraded"] {
+            assert!(stderr(&refused).contains(part), "{part}: {}", stderr(&refused));
+        }
+        let ours = Service::start(&folder, &[&start[..], &["--degraded"]].concat());
+        let note = format!("{fault}: the volume starts without it");
+        assert!(ours.lines.iter().any(|line| line.ends_with(&note)), "{:?}", ours.lines);
+        assert!(folder.ctl(&["members"]).contains("devid 2: missing"));
+        NbdClient::connect(&folder, "socket").write(0, &[8; BLOCK]);
+        ours.terminate();
+        // The labels say by now that it is not in sync.
+        let ours = Service::start(&folder, &start);
+        assert_eq!(read(&folder), Ok(vec![8; BLOCK]));
+        break_peer(&folder, false);
+        folder.ctl(&["members", "rebuild", "2", "--device", &peer]);
+        wait_until("a rebuild", || folder.ctl(&["members"]).contains("devid 2: in sync"));
+        ours.terminate();
+        drop(theirs);
+    }
+}
+
+#[test]
+fn older_data_are_not_served_in_place_of_a_member_that_cannot_be_written() {
+    let folder = place();
+    let Some(theirs) = faulty_peer(&folder, "pwrite") else { return };
+    let ours = serve(&folder);
+    NbdClient::connect(&folder, "socket").write(0, &[7; BLOCK]);
+    ours.terminate();
+    let peer = peer_uri(&folder);
+    let export = ["--export", "nbd:unix:socket", "--degraded"];
+    let ours = Service::start(&folder, &[&["serve", &peer][..], &export].concat());
+    NbdClient::connect(&folder, "socket").write(0, &[8; BLOCK]);
+    ours.terminate();
+    break_peer(&folder, true);
+    let refused = folder.run(&[&["serve", "a.img", &peer][..], &export].concat());
+    assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
+    for part in ["on no member that is in sync", "failed to write", "--read-only"] {
+        assert!(stderr(&refused).contains(part), "{part}: {}", stderr(&refused));
+    }
+    let export = ["--export", "nbd:unix:socket", "--read-only"];
+    let ours = Service::start(&folder, &[&["serve", "a.img", &peer][..], &export].concat());
+    assert_eq!(read(&folder), Ok(vec![8; BLOCK]));
+    ours.terminate();
+    drop(theirs);
 }
 
 #[test]

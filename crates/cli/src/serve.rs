@@ -12,6 +12,7 @@ use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_io::assemble::{self, Assembly, LabelledError, LabelledOptions};
 use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::driver::Platform;
+use mirrorball_io::examine::DeviceError;
 use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
 use mirrorball_lab::experiment::inputs::load_array_file;
 use mirrorball_store::label::Uuid;
@@ -153,6 +154,9 @@ impl Args {
                 None => error.into(),
             }),
             LabelledError::Assemble(error) if error.is_passing() => Failure::Fault(error.into()),
+            error @ LabelledError::Unreadable { error: DeviceError::Unreadable(_), .. } => {
+                Failure::Fault(error.into())
+            }
             error @ (LabelledError::Doubtful { lacks_member: false, .. }
             | LabelledError::ReadOnlyFeatures(_)) => Failure::NeedsUser(error.into()),
             error @ (LabelledError::Doubtful { .. }

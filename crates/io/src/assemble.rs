@@ -132,8 +132,7 @@ pub enum AssembleError {
     /// A remote member cannot be attached to.
     #[error("cannot attach to the remote member `{uri}`: {error}\n  help: {}", match error {
         ClientError::Unfit(_) => "give an export that fits",
-        _ => "check that an NBD server with this export listens there; `serve` starts without a \
-              member that is left out if --degraded is given",
+        _ => "check that an NBD server with this export listens there",
     })]
     Attach { uri: Box<NbdUri>, error: ClientError },
     /// The file or export cannot replace the one that was open.
@@ -175,7 +174,18 @@ impl AssembleError {
             AssembleError::System(_)
                 | AssembleError::Device { .. }
                 | AssembleError::Attach { error: ClientError::System(_), .. }
-        )
+        ) || matches!(self, AssembleError::Open { error, .. } if error.is_of_device())
+    }
+
+    /// True for the trouble of a single device or peer, which is not in use by another service.
+    pub(crate) fn is_of_device(&self) -> bool {
+        let is_in_use = match self {
+            AssembleError::Attach { error: ClientError::System(error), .. } => {
+                error.kind() == io::ErrorKind::AddrInUse
+            }
+            _ => false,
+        };
+        self.is_passing() && !is_in_use && !matches!(self, AssembleError::System(_))
     }
 }
 

@@ -5,10 +5,10 @@ mod choice;
 mod described;
 mod error;
 mod notes;
+mod opened;
 mod sizes;
 mod spares;
 
-use super::occupied::occupant;
 use super::open::{MemberOpener, Open, OpenPurpose};
 use super::start_policy::{StartPolicy, start_policy};
 use super::{AssembleError, Assembly, ExportMode, driver, exports};
@@ -16,15 +16,11 @@ use crate::Volume;
 use crate::clock::{Clock, Speed};
 use crate::device_address::DeviceAddress;
 use crate::driver::Platform;
-use crate::examine::{
-    DeviceError, ExaminedDevice, ExaminedVolume, chunk_map, device_text, metadata_from,
-    spare_block, volumes,
-};
+use crate::examine::{ExaminedDevice, ExaminedVolume, chunk_map, device_text, volumes};
 use crate::executor::Executor;
 use crate::kept_policy::KeptPolicy;
 use crate::member::file::{MemberAccess, OpenOptions};
 use crate::member::{NewMember, Source};
-use crate::spares::FoundSpare;
 use announced::{accept_announcement, announced_text, check_lost};
 use choice::{choose, no_such_volume};
 use described::array_spec;
@@ -38,11 +34,12 @@ use mirrorball_store::label::assembly::{
     ArrayVerdict, AssembledMember, FoundMember, LabelAssembly, MemberStanding,
 };
 use mirrorball_store::label::{
-    BlockError, Label, LabelledArray, LabelledMember, NewestLabel, SpareBlock, Uuid,
+    Label, LabelledArray, LabelledMember, NewestLabel, SpareBlock, Uuid,
 };
 use mirrorball_store::{StoreGate, VolumeLabels, has_lost_bad_blocks};
 use notes::{discarded_copy, missing_text, not_members, perhaps_older, problems, unsynced_note};
-use sizes::{check_sizes, rows};
+use opened::{Opened, open_devices};
+use sizes::check_sizes;
 use spares::spares_of;
 use std::sync::Arc;
 
@@ -72,98 +69,54 @@ pub struct LabelledOptions {
     pub platform: Platform,
 }
 
-/// Serves a volume by the labels of its members. Fails if the labels do not agree, members are
-/// missing, or a device cannot be used.
+/// Serves a volume by the labels of its members. Fails if the labels do not agree, or members are
+/// missing. A device that cannot be read or written counts as missing.
 pub fn serve_labelled(serving: LabelledOptions) -> Result<Assembly, LabelledError> {
     let mut notes = Vec::new();
-    let Opened { devices, opened, spares } = open_devices(&serving, &mut notes)?;
-    let discarded = discarded(&serving, &devices)?;
-    let mut volume = choose(volumes(&devices, &discarded), &serving, &devices)?;
+    let mut opened = open_devices(&serving, &mut notes)?;
+    if opened.devices.is_empty() && !opened.unusable.is_empty() {
+        return Err(opened.unusable.remove(0).1);
+    }
+    let discarded = discarded(&serving, &opened)?;
+    let volumes = volumes(&opened.devices, &discarded);
+    let mut volume = choose(volumes, &serving, &opened.devices)?;
     notes.extend(check_lost(&volume, &serving)?);
     let LabelledArray { name, profile, .. } = volume.assembly.newest.array.clone();
     if profile.parities() > 0 {
         return Err(LabelledError::Parity { name, profile });
     }
-    check_sizes(&volume, &devices, &opened)?;
-    check_verdict((&volume, &discarded), &serving, (&devices, &opened), &mut notes)?;
+    check_sizes(&volume, &opened)?;
+    let mut verdict_notes = check_verdict((&volume, &discarded), &serving, &opened)?;
     let map = chunk_map(&volume.assembly)?;
-    let mut opened: Vec<Option<Open>> = opened.into_iter().map(Some).collect();
-    let found: Vec<FoundMember> = volume
-        .devices
-        .iter()
-        .filter_map(|&index| devices[index].metadata.as_ref().ok().cloned())
-        .collect();
+    // Their labels still count, so no older data are taken for the newest.
+    if opened.leave_out(&mut volume, serving.options.access, &mut notes) {
+        volume.verdict = Ok(volume.assembly.verdict(&map));
+        verdict_notes = check_verdict((&volume, &discarded), &serving, &opened)?;
+    }
+    notes.extend(verdict_notes);
+    notes.extend(opened.faults().map(|fault| format!("{fault}: the volume starts without it")));
+    let Opened { devices, opened, spares, .. } = opened;
+    let found = volume.devices.iter().filter_map(|&index| devices[index].metadata.as_ref().ok());
+    let found: Vec<FoundMember> = found.cloned().collect();
     if has_lost_bad_blocks(&volume.assembly, &found) {
         return Err(LabelledError::BadBlocksLost(name));
     }
-    let access = serving.options.access;
-    let rows = rows(&mut volume, &devices, &mut opened, access, &mut notes)?;
+    let rows = rows(&volume, opened);
     let array = array_spec(&volume, &devices);
     let spares = spares_of(&volume, spares, &mut notes);
     let assembly = build(&serving, (name, &volume.assembly, map, found), &array, rows, notes)?;
     Ok(Assembly { spares, ..assembly })
 }
 
-/// Devices that were opened: those with a label, and spares.
-struct Opened {
-    devices: Vec<ExaminedDevice>,
-    opened: Vec<Open>,
-    spares: Vec<(FoundSpare, SpareBlock)>,
-}
-
-fn open_devices(
-    serving: &LabelledOptions,
-    notes: &mut Vec<String>,
-) -> Result<Opened, LabelledError> {
-    let (mut devices, mut opened, mut spares) = (Vec::new(), Vec::new(), Vec::new());
-    let purpose = OpenPurpose::ServeDevices;
-    let opener = MemberOpener::of_devices(purpose, serving.options, serving.peer_timeout)
-        .on(&serving.platform);
-    // A scan finds links, too.
-    if let Some(device) =
-        DeviceAddress::first_repeated(&serving.devices).filter(|_| !serving.is_scan)
-    {
-        return Err(AssembleError::Twice(device.to_string()).into());
-    }
-    let addresses = match serving.is_scan {
-        true => scanned(serving)?,
-        false => serving.devices.clone(),
+/// The devices of the members, in the order of the label.
+fn rows(volume: &ExaminedVolume, opened: Vec<Result<Open, LabelledError>>) -> Vec<Option<Open>> {
+    let mut opened: Vec<Option<Open>> = opened.into_iter().map(Result::ok).collect();
+    let LabelAssembly { newest, members, .. } = &volume.assembly;
+    let mut row = |(member, row): (&LabelledMember, &AssembledMember)| {
+        let open = opened[volume.devices[row.found?]].take().expect("a device is one member");
+        Some(open.restricted(member.size_bytes))
     };
-    let mut unlabelled = None;
-    for address in addresses {
-        let open = opener.open_source(&address.source(), notes)?;
-        if serving.options.access == MemberAccess::ReadWrite {
-            // The label may be in a volatile cache, where an update must not rely on it.
-            open.flush().map_err(AssembleError::from)?;
-        }
-        let read = |offset, length| open.read(offset, length);
-        let metadata = metadata_from(read);
-        let spare = spare_block(read).filter(|_| matches!(metadata, Err(DeviceError::Label(_))));
-        match metadata {
-            _ if spare.is_some() => {
-                let size_bytes = open.size_bytes();
-                spares.extend(spare.map(|block| {
-                    let uuid = block.uuid;
-                    (FoundSpare { address, uuid, size_bytes }, block)
-                }));
-            }
-            Err(DeviceError::Label(BlockError::Absent)) => {
-                let contents = occupant(&open);
-                unlabelled.get_or_insert((address.to_string(), contents));
-            }
-            Err(error) => {
-                return Err(LabelledError::Unreadable { device: address.to_string(), error });
-            }
-            metadata => {
-                devices.push(ExaminedDevice::new(address, metadata));
-                opened.push(open);
-            }
-        }
-    }
-    match unlabelled {
-        Some((device, contents)) => Err(no_label(device, contents, &devices)),
-        None => Ok(Opened { devices, opened, spares }),
-    }
+    newest.members.iter().zip(members).map(&mut row).collect()
 }
 
 /// Why a device without a label cannot be served among others, which have one.
@@ -221,10 +174,9 @@ fn is_called(label: &Label, wanted: &str) -> bool {
 }
 
 /// The indexes of the devices to discard. A device of each volume must be left.
-fn discarded(
-    serving: &LabelledOptions,
-    devices: &[ExaminedDevice],
-) -> Result<Vec<usize>, LabelledError> {
+fn discarded(serving: &LabelledOptions, opened: &Opened) -> Result<Vec<usize>, LabelledError> {
+    let Opened { devices, unusable, .. } = opened;
+    let is_usable = |wanted: &&DeviceAddress| !unusable.iter().any(|(it, _)| it.is_same(wanted));
     let index = |wanted: &DeviceAddress| {
         let found = devices.iter().position(|device| device.address.is_same(wanted));
         found.ok_or_else(|| {
@@ -233,7 +185,8 @@ fn discarded(
             LabelledError::NotThere { device: wanted.to_string(), known }
         })
     };
-    let discarded: Vec<usize> = serving.discarded.iter().map(index).collect::<Result<_, _>>()?;
+    let discarded = serving.discarded.iter().filter(is_usable).map(index);
+    let discarded: Vec<usize> = discarded.collect::<Result<_, _>>()?;
     let is_lost = |volume: &ExaminedVolume| volume.devices.iter().all(|it| discarded.contains(it));
     match volumes(devices, &[]).iter().find(|volume| is_lost(volume)) {
         Some(lost) => Err(LabelledError::AllDiscarded(lost.assembly.newest.array.name.clone())),
@@ -241,14 +194,15 @@ fn discarded(
     }
 }
 
-/// Refuses a volume that may not start, some of whose devices are discarded, and adds what the user
-/// should know to `notes`.
+/// Refuses a volume that may not start, some of whose devices are discarded. Returns notes for the
+/// user.
 fn check_verdict(
     (volume, discarded): (&ExaminedVolume, &[usize]),
     serving: &LabelledOptions,
-    (devices, opened): (&[ExaminedDevice], &[Open]),
-    notes: &mut Vec<String>,
-) -> Result<(), LabelledError> {
+    opened: &Opened,
+) -> Result<Vec<String>, LabelledError> {
+    let mut notes = Vec::new();
+    let devices = &opened.devices;
     let newest = &volume.assembly.newest;
     let name = newest.array.name.clone();
     let is_read_only = serving.options.access == MemberAccess::ReadOnly;
@@ -259,6 +213,7 @@ fn check_verdict(
         let names: Vec<String> = rows.iter().map(|&row| missing_text(volume, row)).collect();
         names.join("; ")
     };
+    let others = || not_members(volume, discarded, devices) + &opened.faults_text();
     match accept_announcement(volume, discarded, serving)? {
         ArrayVerdict::Announced { rebuilt_from, .. } => {
             return Err(LabelledError::Announced(announced_text(volume, &rebuilt_from, devices)));
@@ -277,7 +232,7 @@ fn check_verdict(
                 [row] => newest.members[row].devid.to_string(),
                 _ => "DEVID".to_owned(),
             };
-            let missing = missing(&rows) + &not_members(volume, discarded, devices);
+            let missing = missing(&rows) + &others();
             return Err(LabelledError::NeedsDegraded { name, missing, devid });
         }
         ArrayVerdict::Incomplete { missing: rows } if is_read_only && has_data(volume)? => {
@@ -293,7 +248,7 @@ fn check_verdict(
             return Err(LabelledError::NothingLeft { name, missing: missing(&rows) });
         }
         ArrayVerdict::Incomplete { missing: rows } => {
-            let missing = missing(&rows) + &not_members(volume, discarded, devices);
+            let missing = missing(&rows) + &others();
             return Err(LabelledError::Incomplete { name, missing });
         }
         ArrayVerdict::Doubtful => {
@@ -307,28 +262,29 @@ fn check_verdict(
             return Err(LabelledError::Doubtful { name, problems, lacks_member });
         }
     }
-    standing_notes((volume, discarded), (devices, opened), notes);
-    Ok(())
+    notes.extend(standing_notes((volume, discarded), opened));
+    Ok(notes)
 }
 
-/// Adds what devices of a volume are worth that are not in sync.
+/// How the devices of a volume that are not in sync can be used.
 fn standing_notes(
     (volume, discarded): (&ExaminedVolume, &[usize]),
-    (devices, opened): (&[ExaminedDevice], &[Open]),
-    notes: &mut Vec<String>,
-) {
+    opened: &Opened,
+) -> Vec<String> {
     let newest = &volume.assembly.newest;
-    let is_too_small = |index: usize| {
+    let devices = &opened.devices;
+    let mut notes = Vec::new();
+    let is_left_out = |index: usize| {
         let label = devices[index].label().ok();
         let row = label.and_then(|label| newest.row(label.found.member));
-        row.is_some_and(|row| opened[index].size_bytes() < newest.members[row].size_bytes)
+        row.is_some_and(|row| opened.is_too_small_or_unwritable(index, &newest.members[row]))
     };
     for (at, &index) in volume.devices.iter().enumerate() {
         let standing = volume.assembly.standings[at];
         let device = &devices[index].address;
         if discarded.contains(&index) && standing == MemberStanding::Unknown {
             notes.push(discarded_copy(volume, devices, at));
-        } else if discarded.contains(&index) && is_too_small(index) {
+        } else if discarded.contains(&index) && is_left_out(index) {
             // Another note says that it is left out.
             notes.push(format!("`{device}`: its data are discarded (--discard)"));
         } else if discarded.contains(&index) {
@@ -336,12 +292,15 @@ fn standing_notes(
                 "`{device}`: its data are discarded (--discard); it is rebuilt from the other \
                  members"
             ));
-        } else if is_too_small(index) && !standing.is_current() && !standing.is_doubtful() {
+        } else if standing == MemberStanding::InSync {
+            continue;
+        } else if is_left_out(index) && !standing.is_doubtful() {
             notes.push(format!("`{device}`: not in sync"));
-        } else if standing != MemberStanding::InSync {
+        } else {
             notes.push(format!("`{device}`: {}", device_text(volume, devices, at)));
         }
     }
+    notes
 }
 
 /// Returns true if a member has data, if only at its beginning.

@@ -130,6 +130,25 @@ pub enum OpenError {
     Holds { path: PathBuf, what: &'static str },
 }
 
+impl OpenError {
+    /// True for the trouble of a device, or of the filesystem with the file.
+    pub(crate) fn is_of_device(&self) -> bool {
+        let OpenError::System { error, .. } = self else { return false };
+        matches!(
+            *error,
+            Errno::IO
+                | Errno::NXIO
+                | Errno::NODEV
+                | Errno::NOMEDIUM
+                | Errno::NOTCONN
+                | Errno::REMOTEIO
+                | Errno::ROFS
+                | Errno::STALE
+                | Errno::TIMEDOUT
+        )
+    }
+}
+
 fn hint(error: Errno) -> &'static str {
     match error {
         Errno::PERM | Errno::ACCESS => {
