@@ -25,6 +25,8 @@ pub(crate) enum DiskFault {
     Flush,
     /// The next write fails.
     Write,
+    /// Each write fails.
+    ReadOnly,
     /// The next write of the list of bad blocks fails.
     BadBlocks,
     /// It does nothing for a time.
@@ -211,6 +213,7 @@ impl fmt::Display for DiskFault {
             DiskFault::Reads => f.write_str("fails some reads"),
             DiskFault::Flush => f.write_str("fails its next flush"),
             DiskFault::Write => f.write_str("fails its next write"),
+            DiskFault::ReadOnly => f.write_str("fails writes"),
             DiskFault::BadBlocks => f.write_str("fails its next write of bad blocks"),
             DiskFault::Hangs { millis } => write!(f, "hangs for {millis} ms"),
             DiskFault::Sectors { block } => write!(f, "loses sectors of block {block}"),
@@ -424,7 +427,8 @@ fn draw_fault(rng: &mut Rng) -> DiskFault {
         3 => DiskFault::Reads,
         4 => DiskFault::Flush,
         5 => DiskFault::Write,
-        6 | 7 => DiskFault::Hangs { millis: 1 << rng.below(13) },
+        6 => DiskFault::Hangs { millis: 1 << rng.below(13) },
+        7 => DiskFault::ReadOnly,
         8 => DiskFault::BadBlocks,
         _ => DiskFault::Sectors { block: rng.below(BLOCKS) },
     }

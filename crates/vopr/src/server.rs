@@ -79,6 +79,9 @@ impl MemberServer {
                     replies.extend(world.read_file(self.file, raw.offset, raw.length as usize));
                 }
             }
+            request::WRITE if world.fault(self.file) == FileFault::FailsWrites => {
+                error = WireError::Io as u32;
+            }
             request::WRITE => world.write_unsynced(self.file, raw.offset, data),
             request::FLUSH => world.sync_file(self.file),
             request::TRIM => world.discard(self.file, raw.offset, raw.length.into()),

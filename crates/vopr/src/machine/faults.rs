@@ -39,6 +39,7 @@ impl Machine {
                 DiskFault::Reads => FileFault::FailsReads(3),
                 DiskFault::Flush => FileFault::FailsNextSync,
                 DiskFault::Write => FileFault::FailsNextWrite(0, u64::MAX),
+                DiskFault::ReadOnly => FileFault::FailsWrites,
                 DiskFault::BadBlocks => {
                     let end = BAD_BLOCKS_OFFSET + u64::from(BAD_BLOCKS_BYTES);
                     FileFault::FailsNextWrite(BAD_BLOCKS_OFFSET, end)

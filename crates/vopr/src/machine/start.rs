@@ -107,6 +107,11 @@ fn has_majority(assembly: &Assembly) -> bool {
     2 * in_sync.count() > members.len()
 }
 
+/// Returns true if a disk with this fault cannot be read.
+fn is_lost(fault: FileFault) -> bool {
+    matches!(fault, FileFault::Fails(_) | FileFault::Hangs)
+}
+
 impl Machine {
     /// Starts the volume from the members that work and are not left out. Disks that are no members
     /// any more are there, too, or not.
@@ -195,9 +200,10 @@ impl Machine {
 
     /// Returns true if one of these disks that work was in sync when the service ended.
     fn was_in_sync(&self, present: &[ObjectId]) -> bool {
-        let works =
-            |file| !matches!(self.world.fault(file), FileFault::Fails(_) | FileFault::Hangs);
-        let has_all = |file: &&ObjectId| self.in_sync_at_end.contains(file) && works(**file);
+        let works = |fault| !is_lost(fault) && fault != FileFault::FailsWrites;
+        let has_all = |file: &&ObjectId| {
+            self.in_sync_at_end.contains(file) && works(self.world.fault(**file))
+        };
         present.iter().filter(has_all).any(|&file| self.has_label(file))
     }
 
@@ -252,7 +258,6 @@ impl Machine {
 
     /// Returns true if some of these disks that work have the newest label of all.
     fn have_newest_label(&self, present: &[ObjectId], all: &[ObjectId]) -> bool {
-        let is_lost = |fault| matches!(fault, FileFault::Fails(_) | FileFault::Hangs);
         let works = |&file: &ObjectId| !is_lost(self.world.fault(file));
         let present: Vec<ObjectId> = present.iter().copied().filter(works).collect();
         let newest = |disks: &[ObjectId]| {

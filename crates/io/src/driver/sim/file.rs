@@ -24,6 +24,8 @@ pub enum FileFault {
     Fails(Errno),
     /// One read in this many fails with `EIO`.
     FailsReads(u64),
+    /// Every write fails with `EIO`, as on a disk that went read-only.
+    FailsWrites,
     /// Operations do not end until the fault is removed.
     Hangs,
     /// Discards fail with `EOPNOTSUPP`.

@@ -107,6 +107,9 @@ impl SimulatedEndpoint {
     pub(crate) fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
         self.check()?;
         let mut world = self.world.world();
+        if world.file(self.object).fault == FileFault::FailsWrites {
+            return Err(Errno::IO);
+        }
         if let Some(left) = &mut world.writes_left {
             *left = left.checked_sub(1).ok_or(Errno::NODEV)?;
         }

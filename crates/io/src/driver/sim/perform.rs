@@ -38,13 +38,13 @@ impl World {
     ) -> Option<Result<usize, Errno>> {
         let SimOperation { object: id, ref kind, changes, .. } = *operation;
         let is_read = matches!(kind, OperationKind::Read { .. });
+        let is_write = matches!(kind, OperationKind::Write { .. });
         let fault = self.file(id).fault;
         match fault {
             FileFault::Hangs => return None,
             FileFault::Fails(errno) => return Some(Err(errno)),
-            FileFault::FailsReads(count) if is_read && self.one_in(count) => {
-                return Some(Err(Errno::IO));
-            }
+            FileFault::FailsReads(n) if is_read && self.one_in(n) => return Some(Err(Errno::IO)),
+            FileFault::FailsWrites if is_write => return Some(Err(Errno::IO)),
             FileFault::RefusesDiscards if matches!(kind, OperationKind::Discard { .. }) => {
                 return Some(Err(Errno::OPNOTSUPP));
             }
@@ -67,6 +67,7 @@ impl World {
             FileFault::Ends(_)
             | FileFault::FailsNextSync
             | FileFault::FailsReads(_)
+            | FileFault::FailsWrites
             | FileFault::RefusesDiscards
             | FileFault::SyncsNothing
             | FileFault::None => {}
