@@ -155,6 +155,11 @@ pub(super) fn each(
             &question.asked.durations,
         );
         let Ok(changed) = about else { continue };
+        let is_detected = question.asked.inputs.array.source.is_some();
+        // What a layout without space for the data would bring is of no use.
+        if is_detected && space_lost(std::slice::from_ref(change), question, &changed).is_some() {
+            continue;
+        }
         let Some((after, _)) = changed.answer(args)? else { return Ok(None) };
         let durations = &changed.asked.durations;
         if befores.iter().all(|(known, _)| known != durations) {
@@ -185,6 +190,11 @@ fn single_changes(question: &Question) -> Vec<ArrayChange> {
     let mut members: Vec<_> = array.members.iter().filter(|it| it.is_in_service()).collect();
     // Of several of a kind, one that failed or has errors is the one to replace.
     members.sort_by_key(|it| (!question.has_failed(it.devid), it.errors.is_none()));
+    let flash = members.iter().filter_map(|member| match &member.source {
+        MemberSource::Model(profile) if !profile.rotational => Some(profile.name.as_str()),
+        _ => None,
+    });
+    let flash: Vec<&str> = flash.filter(|name| ModelProfile::builtin(name).is_ok()).collect();
     for member in members {
         let MemberSource::Model(profile) = &member.source else { continue };
         let is_better = best.is_none_or(|best| best.rotational && !profile.rotational);
@@ -194,14 +204,19 @@ fn single_changes(question: &Question) -> Vec<ArrayChange> {
             continue;
         }
         kinds.push(kind);
-        let better: &[&str] = match profile.rotational {
-            true => &["ssd-sata-plp", "nvme-gen4"],
-            false if profile.name.contains("nvme") => &[],
-            false => &["nvme-gen4"],
+        let better = match profile.rotational {
+            // A twin of a flash disk that the array has, too.
+            true => [&flash[..], &["ssd-sata-plp", "nvme-gen4"]].concat(),
+            false if profile.name.contains("nvme") => Vec::new(),
+            false => vec!["nvme-gen4"],
         };
         let replace =
             |model: &&str| ArrayChange::Replace { devid: member.devid, disk: NewDisk::new(model) };
-        changes.extend(better.iter().map(replace));
+        for change in better.iter().map(replace) {
+            if !changes.contains(&change) {
+                changes.push(change);
+            }
+        }
     }
     changes.extend(best.map(|profile| ArrayChange::Add(NewDisk::new(&profile.name))));
     let system = question.asked.chosen.system;
@@ -270,21 +285,27 @@ fn layouts(system: &System, array: &ArraySpec) -> impl Iterator<Item = String> {
     })
 }
 
-/// Says if the array has less space after the changes: a new disk is too small for what it holds,
-/// or a layout keeps more copies.
-fn note_if_smaller(changes: &[ArrayChange], before: &Question, after: &Question) {
+/// The space that the array has after the changes, and how much less that is, if it is less.
+fn space_lost(changes: &[ArrayChange], before: &Question, after: &Question) -> Option<(u64, u64)> {
     let capacity = |question: &Question| {
         question.asked.inputs.array.chunk_map().map_or(0, |map| map.capacity_bytes())
     };
     let (before, after) = (capacity(before), capacity(after));
-    let is_laid_out = changes.iter().any(|it| matches!(it, ArrayChange::Layout(_)));
     // A layout has members of whole chunks.
-    let rounding = if is_laid_out { before / 1000 } else { 0 };
+    let rounding = if has_layout(changes) { before / 1000 } else { 0 };
     let less = before.saturating_sub(after);
-    if less <= rounding {
-        return;
-    }
-    let why = match is_laid_out {
+    (less > rounding).then_some((after, less))
+}
+
+fn has_layout(changes: &[ArrayChange]) -> bool {
+    changes.iter().any(|it| matches!(it, ArrayChange::Layout(_)))
+}
+
+/// Says if the array has less space after the changes: a new disk is too small for what it holds,
+/// or a layout keeps more copies.
+fn note_if_smaller(changes: &[ArrayChange], before: &Question, after: &Question) {
+    let Some((after, less)) = space_lost(changes, before, after) else { return };
+    let why = match has_layout(changes) {
         true => "its data must fit into that",
         false => "a new disk is smaller than its part of the data, which most systems refuse",
     };
@@ -316,9 +337,8 @@ fn replace(edit: &mut ArrayEdit, array: &ArraySpec, devid: u64, disk: &NewDisk) 
 /// Fails if the disks that are added make no whole mirrors, where each takes so many.
 fn check_groups(changes: &[ArrayChange], array: &ArraySpec) -> Result<()> {
     let added = changes.iter().filter(|it| matches!(it, ArrayChange::Add(_))).count();
-    let is_laid_out = changes.iter().any(|it| matches!(it, ArrayChange::Layout(_)));
     if let (false, Err(GeometryError::PartialGroup { copies, .. })) =
-        (is_laid_out, array.layout.check_members(array.members.len() + added))
+        (has_layout(changes), array.layout.check_members(array.members.len() + added))
     {
         bail!(
             "a mirror is of {copies} disks, and {added} more make no whole one\n  help: give \
