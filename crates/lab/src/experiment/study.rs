@@ -355,7 +355,7 @@ fn study_job(job: &InputText, groups: &[Group<'_>], scoring: &Scoring, looks: u3
     let rows_of = |group: &Group<'_>| -> Vec<SectionRow> {
         let ranking: Vec<(Term, f64)> =
             scoring.terms().into_iter().zip(scoring.figures(group)).collect();
-        let row = |section| SectionRow::new(section, group.cells).ranked_by(&ranking);
+        let row = |section| SectionRow::new(section, group.cells, &ranking).ranked_by(&ranking);
         sections.iter().map(row).collect()
     };
     let row = |(index, group): (usize, &Group<'_>)| Row {

@@ -41,7 +41,7 @@ pub struct SectionRow {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub missed_rate: bool,
     /// The least number of requests of the main kind that a repeat completed, if it is too few for
-    /// percentiles.
+    /// percentiles, or for the one that policies are ranked by.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub few_requests: Option<u64>,
 }
@@ -72,7 +72,14 @@ pub struct RowFigures {
 const FEW_REQUESTS: u64 = 30;
 
 impl SectionRow {
-    pub(super) fn new(section: &SectionStudy, cells: &[CellSummary]) -> SectionRow {
+    pub(super) fn new(
+        section: &SectionStudy,
+        cells: &[CellSummary],
+        ranking: &[(Term, f64)],
+    ) -> SectionRow {
+        let terms = ranking.iter().filter(|(term, _)| term.section == section.name);
+        let few = terms.map(|(term, _)| term.figure.least_requests()).max().unwrap_or(0);
+        let few = few.max(FEW_REQUESTS);
         // A section that a cell lacks made no requests.
         let idle = DirectionRecord::default();
         let of_kind = |kind| {
@@ -99,7 +106,7 @@ impl SectionRow {
             few_requests: sections()
                 .map(|it| it.direction(section.main_kind).ios)
                 .min()
-                .filter(|ios| (1..FEW_REQUESTS).contains(ios)),
+                .filter(|ios| (1..few).contains(ios)),
         }
     }
 

@@ -150,6 +150,19 @@ impl Figure {
         }
     }
 
+    /// Number of requests below which it is the latency of the slowest one.
+    pub(super) fn least_requests(self) -> u64 {
+        match self {
+            Figure::Iops | Figure::Mib | Figure::Mean => 1,
+            Figure::P50 => 2,
+            Figure::P90 => 10,
+            Figure::P95 => 20,
+            Figure::P99 => 100,
+            Figure::P999 => 1_000,
+            Figure::P9999 => 10_000,
+        }
+    }
+
     fn latency_ns(self, percentiles: &Percentiles) -> u64 {
         match self {
             Figure::Iops | Figure::Mib => unreachable!("rates are no latencies"),

@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 /// Most documents of a text that are read: those of an hour with one each second.
 const DOCUMENTS_MAX: usize = 4_096;
 
+/// Times the length of a text that may be read for documents that are none.
+const VAIN_TIMES: usize = 4;
+
 /// Options by name, as the user wrote them.
 pub(super) type Options = BTreeMap<String, Value>;
 
@@ -138,6 +141,8 @@ impl Document {
         let mut found: Option<Document> = None;
         let mut failure = None;
         let mut from = 0;
+        // Bytes that may be read in vain: what fails may have been read to its end.
+        let mut vain = text.len().saturating_mul(VAIN_TIMES);
         for start in starts(&text) {
             if start < from {
                 continue;
@@ -155,7 +160,15 @@ impl Document {
                     found = Some(document);
                     from = start + values.byte_offset();
                 }
-                Some(Err(error)) => failure = failure.or(Some(error)),
+                Some(Err(error)) => {
+                    let lines = text[start..].split_inclusive('\n').take(error.line() - 1);
+                    let read = lines.map(str::len).sum::<usize>() + error.column();
+                    failure = failure.or(Some(error));
+                    match vain.checked_sub(read) {
+                        Some(left) => vain = left,
+                        None => break,
+                    }
+                }
                 None => {}
             }
         }
@@ -330,10 +343,7 @@ fn decoded(bytes: &[u8]) -> Cow<'_, str> {
 fn starts(text: &str) -> impl Iterator<Item = usize> + '_ {
     const OTHERS_MAX: usize = 64;
     let marks = text.match_indices("\"fio version\"").take(DOCUMENTS_MAX);
-    let before = marks.filter_map(|(at, _)| {
-        let start = text[..at].rfind('{')?;
-        text[start + 1..at].trim().is_empty().then_some(start)
-    });
+    let before = marks.filter_map(|(at, _)| text[..at].trim_end().strip_suffix('{').map(str::len));
     let has_one = before.clone().next().is_some();
     let others = text.match_indices('{').map(|(at, _)| at);
     before.chain(others.take(if has_one { 0 } else { OTHERS_MAX }))

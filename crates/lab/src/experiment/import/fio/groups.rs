@@ -19,7 +19,10 @@ const RATE_MARGIN: f64 = 0.05;
 /// True if the options of `job` are not those of all requests of `section`.
 pub(super) fn are_of_several(document: &Document, job: &FioJob, section: &SectionRecord) -> bool {
     let options = [&job.options, &document.global_options];
-    let is_named = |name: &str| *name != job.jobname;
+    // The first clone has the name that is given, the others that of the section.
+    let is_clone = |it: &FioJob, name: &str| it.jobname == name && it.options == job.options;
+    let is_named =
+        |name: &str| *name != job.jobname && !document.jobs.iter().any(|it| is_clone(it, name));
     let has_other_name = value(&options[..1], &["name"]).is_some_and(is_named);
     // A log has its own kinds of requests, and what is verified is read.
     let has_others = value(&options, &["read_iolog", "verify"]).is_some();

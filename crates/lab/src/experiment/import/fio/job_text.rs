@@ -19,13 +19,13 @@ const ABOUT_PLACE: [&str; 21] = [
 /// fio reports there.
 pub(super) fn job_text(document: &Document, of_several: &[String]) -> String {
     let mut text = "; the options that fio repeats\n".to_owned() + &global(document);
-    let mut named: Option<&str> = None;
+    let mut named: Option<(u64, &str)> = None;
     for job in &document.jobs {
         // Clones have the same options.
-        if named == Some(&job.jobname) {
+        let own = Some((job.groupid, &job.jobname[..]));
+        if std::mem::replace(&mut named, own) == own {
             continue;
         }
-        named = Some(&job.jobname);
         text += &match of_several.contains(&job.jobname) {
             true => format!("; several jobs, whose options differ\n[{}]\n", job.jobname),
             false => section(&job.jobname, &job.options),

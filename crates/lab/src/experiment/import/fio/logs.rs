@@ -26,6 +26,8 @@ const FIO_BINS: usize = 1_856;
 const LINE_BYTES_MAX: u64 = 128 << 10;
 /// Times of the clock: from 1990 to 2100.
 const CLOCK_MS: std::ops::Range<u64> = 631_152_000_000..4_102_444_800_000;
+/// A log may end later than its job: in the requests of its ramp, and by the window of its lines.
+const SLACK: Nanos = Nanos::from_secs(2);
 /// No run takes longer than this: 34 years.
 const TIME_MS_MAX: u64 = 1 << 40;
 
@@ -102,6 +104,20 @@ impl Log {
         })?;
         (log.entries, log.requests, log.end_ns) = (entries, requests, end_ns);
         Ok(log)
+    }
+
+    /// Checks that no job of these sections is too short for it, or made too few requests.
+    fn check_run(&self, sections: &Sections) -> Result<()> {
+        let (ran, ios) = sections.longest();
+        let end = Nanos(self.end_ns);
+        let why = if end > ran.saturating_add(SLACK).saturating_add(ran / 10) {
+            format!("ends at {end}, but no job ran for longer than {ran}")
+        } else if self.requests > ios && self.kind != LogKind::CompletionHistogram {
+            format!("has {} requests, but the run made {ios}", self.requests)
+        } else {
+            return Ok(());
+        };
+        bail!("{}: {why}\n  help: give the logs that fio wrote with this result", self.name)
     }
 
     /// Hands out the reads and writes of the log: from when to when, on the clock of the run, and
@@ -238,6 +254,7 @@ pub(super) fn intervals(
     let (bandwidth, iops) = (all(LogKind::Bandwidth), all(LogKind::Iops));
     let kinds = [LogKind::CompletionHistogram, LogKind::TotalLatency, LogKind::CompletionLatency];
     let latency = kinds.map(all).into_iter().find(|logs| !logs.is_empty()).unwrap_or_default();
+    logs.iter().try_for_each(|log| log.check_run(sections))?;
     let from_ns = |log: &Log| sections.clone_from_ns(log.number);
     let used = [&bandwidth, &iops, &latency].into_iter().flatten();
     let Some(end_ns) = used.map(|log| from_ns(log).saturating_add(log.end_ns)).max() else {

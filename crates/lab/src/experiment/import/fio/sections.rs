@@ -77,16 +77,16 @@ impl Sections {
     /// The records, with what the sections of `job_text` declare.
     pub(super) fn records(&self, job_text: &str) -> Vec<SectionRecord> {
         let declared = Declared::of_text(job_text);
-        let record = |section: &Section| {
+        let record = |(index, section): (usize, &Section)| {
             let mut record = section.record.clone();
-            let own = declared.iter().find(|(name, _)| *name == record.name);
+            let own = declared.get(index).filter(|(name, _)| *name == record.name);
             if let Some((_, declared)) = own.filter(|_| !section.is_of_several) {
                 record.has_rate = declared.has_rate;
                 record.asked_iops = declared.asked_iops;
             }
             record
         };
-        self.sections.iter().map(record).collect()
+        self.sections.iter().enumerate().map(record).collect()
     }
 
     /// The poorest source of any section.
@@ -103,6 +103,14 @@ impl Sections {
             number <= last
         });
         section.map_or(0, |section| section.record.from.0)
+    }
+
+    /// The time of the longest section, and the requests of all.
+    pub(super) fn longest(&self) -> (Nanos, u64) {
+        let records = || self.sections.iter().map(|section| &section.record);
+        let ios = records().flat_map(SectionRecord::directions).map(|it| it.ios);
+        let longest = records().map(|record| record.measured).max();
+        (longest.unwrap_or_default(), ios.fold(0, u64::saturating_add))
     }
 
     /// Bytes of a read on average; none if there were none.

@@ -242,6 +242,11 @@ fn a_file_that_fio_did_not_write_is_recognised() {
     let cases = [
         ("", "contains no JSON\n  help: run fio with --output-format=json+"),
         ("job: (g=0): rw=read\n  read: IOPS=94\n", "contains no JSON"),
+        // Found by a trial: each brace was read to the end of the text.
+        (&"{\"a\":".repeat(100_000), "contains no JSON"),
+        (&format!("{{{}{}", "x".repeat(100_000), "\"fio version\"".repeat(4_000)), {
+            "is not output of fio that this program can read"
+        }),
         ("{\"results\": []}", "is JSON, but not output of fio"),
         (
             "{\"fio version\": \"fio-3.33\", \"jobs\": [{\"jobname\": \"a\"}]}",
@@ -282,6 +287,10 @@ fn logs_that_are_none_are_refused() {
     assert_eq!(with("1, 2\n"), "x_lat.1.log:1: not a line of a fio log: fewer than three columns");
     assert!(with("99999999999999, 2, 0, 4096\n").contains("ms is too large"));
     assert!(with(&"1".repeat(1 << 18)).starts_with("x_lat.1.log:1: the line is longer than any"));
+    let other = with("9000, 2, 0, 4096\n");
+    assert!(other.starts_with("x_lat.1.log: ends at 9.00s, but no job ran for longer"), "{other}");
+    let other = with(&"1, 2, 0, 4096\n".repeat(101));
+    assert!(other.starts_with("x_lat.1.log: has 101 requests, but the run made 100\n"), "{other}");
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("x_lat.1.log");
     fs::write(&path, "1, 2, 0, 4096\n").unwrap();

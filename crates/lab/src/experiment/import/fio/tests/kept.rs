@@ -113,6 +113,29 @@ fn options_of_one_job_are_not_those_of_a_group() {
     }
 }
 
+/// As fio 3.33 names clones of `[b]` with `name=a`, and groups of one name behind `stonewall`.
+#[test]
+fn sections_are_known_by_group_and_clones_by_their_options() {
+    let of = |jobs: &[(&str, u32, &str)]| {
+        let job = |&(name, group, options): &(&str, u32, &str)| {
+            format!(
+                "{{\"jobname\": \"{name}\", \"groupid\": {group}, \"job options\": {{{options}}}, \
+                 \"read\": {{\"io_bytes\": 40960, \"runtime\": 1000, \"total_ios\": 10}}}}"
+            )
+        };
+        let jobs: Vec<String> = jobs.iter().map(job).collect();
+        let jobs = jobs.join(", ");
+        imported(&format!("{{\"fio version\": \"fio-3.33\", \"jobs\": [{jobs}]}}"))
+    };
+    let clones = r#""name": "a", "numjobs": "2""#;
+    let record = of(&[("a", 0, clones), ("b", 0, clones)]);
+    assert_eq!(record.imported.unwrap().of_several, Vec::<String>::new());
+    let record = of(&[("a", 0, r#""rate_iops": "10""#), ("a", 1, "")]);
+    assert_eq!(record.job_text.matches("[a]").count(), 2, "{}", record.job_text);
+    let rates: Vec<bool> = record.run.sections.iter().map(|it| it.has_rate).collect();
+    assert_eq!(rates, [true, false]);
+}
+
 #[test]
 fn a_report_says_which_latencies_were_imported() {
     let notes = |records: Vec<CellRecord>| {
