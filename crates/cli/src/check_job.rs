@@ -228,11 +228,20 @@ fn amount_of(job: &Section) -> Option<String> {
     let each = if job.clones > 1 { " by each process" } else { "" };
     line_of([
         delay,
-        job.io_bytes.map(|bytes| format!("{} in a pass{each}", size(bytes))),
+        job.io_bytes.map(|bytes| match job.loops {
+            1 => format!("{} in all{each}", size(bytes)),
+            loops => format!("at most {} in all{each}", size(bytes.saturating_mul(loops))),
+        }),
         job.io_percent.map(|percent| format!("{percent} % of it in a pass")),
         job.pass_bytes.map(|bytes| format!("{} in a pass{each}", size(bytes))),
         job.number_ios.map(|count| format!("at most {count} requests in a pass{each}")),
-        (job.loops > 1).then(|| format!("{} passes", job.loops)),
+        (job.loops > 1).then(|| match (job.size, job.pass_bytes, job.io_bytes, job.io_percent) {
+            (Some(SizeOrPercent::Bytes(bytes)), pass, None, None) => {
+                let all = pass.unwrap_or(bytes).saturating_mul(job.loops);
+                format!("{} passes, {} in all{each}", job.loops, size(all))
+            }
+            _ => format!("{} passes", job.loops),
+        }),
     ])
 }
 
@@ -418,6 +427,8 @@ mod tests {
         let two = |option: &str| shown(&format!("[b]\nrw=read\nsize=1g\n{option}"));
         assert!(two("stonewall").contains("  then, when those above have ended:\n  [b]"));
         assert!(!two("").contains("then, when"));
+        assert!(shown("loops=5").contains("\n    5 passes, 5 GiB in all\n"));
+        assert!(shown("io_size=3g\nloops=5").contains("at most 15 GiB in all, 5 passes\n"));
         let reads = shown("rw=read\nfsync=1\nend_fsync=1");
         assert!(!reads.contains("fsync") && !reads.contains("flush"), "{reads}");
     }

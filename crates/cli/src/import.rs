@@ -146,6 +146,12 @@ fn fio_records(args: &FioArgs, about: &ImportLabels) -> Result<Vec<CellRecord>> 
             };
             anyhow!("cannot read {shown}: {error}\n  help: {help}")
         });
+        if text.as_ref().is_ok_and(|text| was_stopped(text)) {
+            screen::say(format_args!(
+                "note: {shown}: fio was stopped by a signal, so the figures are of a part of the \
+                 run"
+            ));
+        }
         let record = text.and_then(|text| {
             cell(&text, &logs, about).map_err(|error| anyhow!("{shown} {error:#}"))
         });
@@ -162,6 +168,11 @@ fn fio_records(args: &FioArgs, about: &ImportLabels) -> Result<Vec<CellRecord>> 
         bail!(text);
     }
     Ok(records)
+}
+
+/// Whether an output of fio says that a signal ended the run.
+fn was_stopped(text: &[u8]) -> bool {
+    String::from_utf8_lossy(text).contains("fio: terminating on signal")
 }
 
 /// The name of an array, and its text if it is an array file or built in.
