@@ -44,10 +44,10 @@ pub(super) fn is_forgotten(label: &Label, old: &Label) -> bool {
 }
 
 /// Returns true if the member of `old` may have been used without those of `newest`: its label
-/// calls no other member in sync; or one not that is in sync now, whose device was removed or
-/// replaced, or that is rebuilt from members of which none is in sync by `old`. One that was
-/// replaced is no reason if `newest` keeps the member of `old` out: it is not written to, and an
-/// operator who failed it has decided to go on without it.
+/// calls no other member in sync; or, unless an operator failed it, one not that is in sync now,
+/// whose device was removed or replaced, or that is rebuilt from members of which none is in sync
+/// by `old`. A member that an operator failed is not written to before an operator gives up its
+/// data, who has decided to go on without it.
 pub(super) fn excludes(old: &MemberLabel, newest: &Label) -> bool {
     let others = old.label.members.iter().filter(|row| row.uuid != old.member);
     let (in_sync, out): (Vec<_>, Vec<_>) = others.partition(|row| row.state == MemberState::InSync);
@@ -59,9 +59,9 @@ pub(super) fn excludes(old: &MemberLabel, newest: &Label) -> bool {
             MemberState::Rebuilding { .. } => !is_shared,
             MemberState::Failed => false,
         },
-        None => !is_kept_out || !row.has_device(),
+        None => true,
     };
-    in_sync.is_empty() || out.into_iter().any(is_out)
+    in_sync.is_empty() || !is_kept_out && out.into_iter().any(is_out)
 }
 
 /// Number of the devices that have the data of a label and are in sync by it.

@@ -305,6 +305,13 @@ fn a_member_that_an_operator_failed_long_ago_stays_out_though_a_third_was_replac
     let alone = found(3, 5, &[1], &[Failed, Failed, InSync]);
     let labels = [newest.clone(), alone].map(with_three_copies);
     assert_eq!(judge_in_any_order(&labels).1, ArrayVerdict::Doubtful);
+    // Member 1 was rebuilt then, and 2 failed and was replaced.
+    let mut returned = much_later(1, &[InSync, Failed, Failed]);
+    returned.label.members[1].uuid = Uuid([4; 16]);
+    returned.label.members[2].is_kept_out = true;
+    let before = found(3, 5, &[1], &[Failed, InSync, InSync]);
+    let labels = [returned, before].map(with_three_copies);
+    assert_eq!(judge_in_any_order(&labels), expected);
     // Without the operator it would be rebuilt, though it may have been used without the others.
     newest.label.members[2].is_kept_out = false;
     let labels = [newest, old].map(with_three_copies);
