@@ -13,7 +13,8 @@
 //! data that were not written since match. If none does, the first mirror counts, as without
 //! checksums, and the checksum is replaced. This holds for reads as well as for the resync, so a
 //! block reads the same before and after. Where a mirror in sync lacks a bad block, its checksum is
-//! no hint: no mirror had it right, and a write that was replied to took it off the list.
+//! no hint: no mirror had it right, and a write that was replied to took it off the list. Nor is it
+//! a finding then: a mirror may have the data of a write that was not replied to.
 
 use crate::StoreGate;
 use crate::checksum::{BlockDigest, CHECKSUM_BLOCK_BYTES, UNKNOWN};
@@ -202,7 +203,7 @@ impl StoreGate {
         let (first, found) = (read[0].0, read[0].1[block]);
         let are_equal = read.iter().all(|(_, digests)| digests[block] == found);
         let is_good = |(_, it): &&TargetRead| known == UNKNOWN || it[block].checksum == known;
-        if !is_hint {
+        if !self.hinted.overlaps(&range) {
             for (target, _) in read.iter().filter(|it| !is_good(it)) {
                 let member = piece.plan.location(*target).0;
                 self.checksums_mut().mismatched.on_mismatch(member, offset);

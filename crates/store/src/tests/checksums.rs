@@ -62,43 +62,48 @@ impl Rig {
 
     /// Does all member I/O that there is.
     fn run_ios(&mut self, offset: u64, buffer: &mut [u8]) {
-        while let Some(io) = self.volume.poll_io(self.now) {
-            let disk = &mut self.disks[io.member.get()];
-            let place = io.offset as usize..(io.offset + io.length) as usize;
-            let within = io.volume_offset.wrapping_sub(offset) as usize;
-            let is_bad = |at: &u64| place.contains(&(*at as usize));
-            let mut result = Ok(());
-            let failure = (io.member.0, io.op, io.offset);
-            match (io.op, io.purpose) {
-                _ if self.failures.contains(&failure) => {
-                    self.failures.retain(|other| *other != failure);
-                    let is_read = io.op == Op::Read;
-                    result = Err(if is_read { IoError::Medium } else { IoError::Transport });
-                }
-                (Op::Read, _) if self.bad_sectors[io.member.get()].iter().any(is_bad) => {
-                    result = Err(IoError::Medium);
-                }
-                (Op::Read, purpose) => {
-                    let bytes = &disk[place];
-                    // With checksums, what is repaired is read again.
-                    let is_compared = purpose == Purpose::Scrub && self.volume.has_checksums();
-                    if purpose != Purpose::Metadata && !is_compared {
-                        buffer[within..within + bytes.len()].copy_from_slice(bytes);
-                    }
-                    result = self.volume.on_read(io.id, bytes);
-                }
-                (Op::Write, Purpose::Metadata) => {
-                    let bytes = self.volume.metadata_bytes(&io);
-                    disk[place].copy_from_slice(&bytes);
-                }
-                (Op::Write, _) => {
-                    disk[place.clone()].copy_from_slice(&buffer[within..within + place.len()]);
-                    self.bad_sectors[io.member.get()].retain(|at| !place.contains(&(*at as usize)));
-                }
-                (Op::Flush | Op::Discard, _) => {}
+        while self.run_io(offset, buffer).is_some() {}
+    }
+
+    /// Does the next member I/O, if there is one.
+    fn run_io(&mut self, offset: u64, buffer: &mut [u8]) -> Option<()> {
+        let io = self.volume.poll_io(self.now)?;
+        let disk = &mut self.disks[io.member.get()];
+        let place = io.offset as usize..(io.offset + io.length) as usize;
+        let within = io.volume_offset.wrapping_sub(offset) as usize;
+        let is_bad = |at: &u64| place.contains(&(*at as usize));
+        let mut result = Ok(());
+        let failure = (io.member.0, io.op, io.offset);
+        match (io.op, io.purpose) {
+            _ if self.failures.contains(&failure) => {
+                self.failures.retain(|other| *other != failure);
+                let is_read = io.op == Op::Read;
+                result = Err(if is_read { IoError::Medium } else { IoError::Transport });
             }
-            self.volume.complete(io.id, result, self.now);
+            (Op::Read, _) if self.bad_sectors[io.member.get()].iter().any(is_bad) => {
+                result = Err(IoError::Medium);
+            }
+            (Op::Read, purpose) => {
+                let bytes = &disk[place];
+                // With checksums, what is repaired is read again.
+                let is_compared = purpose == Purpose::Scrub && self.volume.has_checksums();
+                if purpose != Purpose::Metadata && !is_compared {
+                    buffer[within..within + bytes.len()].copy_from_slice(bytes);
+                }
+                result = self.volume.on_read(io.id, bytes);
+            }
+            (Op::Write, Purpose::Metadata) => {
+                let bytes = self.volume.metadata_bytes(&io);
+                disk[place].copy_from_slice(&bytes);
+            }
+            (Op::Write, _) => {
+                disk[place.clone()].copy_from_slice(&buffer[within..within + place.len()]);
+                self.bad_sectors[io.member.get()].retain(|at| !place.contains(&(*at as usize)));
+            }
+            (Op::Flush | Op::Discard, _) => {}
         }
+        self.volume.complete(io.id, result, self.now);
+        Some(())
     }
 
     fn write(&mut self, offset: u64, byte: u8, blocks: usize) {

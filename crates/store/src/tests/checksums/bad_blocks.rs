@@ -14,8 +14,9 @@ use std::ops::Range;
 const ROWS: [MemberIndex; 2] = [MemberIndex(0), MemberIndex(1)];
 
 /// A volume with labels on its disks, whose first blocks are written.
-fn written() -> Rig {
-    let mut rig = Rig::with(volume_of(new_label(Profile::Raid1, 2, MEMBER_BYTES, false), vec![]));
+fn written(has_checksums: bool) -> Rig {
+    let label = new_label(Profile::Raid1, 2, MEMBER_BYTES, has_checksums);
+    let mut rig = Rig::with(volume_of(label, vec![]));
     rig.write(0, 7, 8);
     rig.calm_down();
     rig
@@ -67,8 +68,8 @@ fn copy(rig: &mut Rig, member: MemberIndex) -> Result<(), VolumeError> {
 }
 
 /// A volume whose second member lacks the block at 3, which the medium of the first lost.
-fn rebuilt() -> Rig {
-    let mut rig = written();
+fn rebuilt(has_checksums: bool) -> Rig {
+    let mut rig = written(has_checksums);
     rig.bad_sectors[0].push(rig.place(0, 3 * BLOCK) as u64);
     assert_eq!(rebuild(&mut rig, ROWS[1]), Ok(()));
     assert_eq!(rig.volume.members()[ROWS[1]].state, MemberState::InSync);
@@ -77,7 +78,7 @@ fn rebuilt() -> Rig {
 
 #[test]
 fn a_rebuild_records_what_no_mirror_can_read_and_goes_on() {
-    let mut rig = rebuilt();
+    let mut rig = rebuilt(false);
     for _ in 0..2 {
         assert_eq!(bad(&rig), [(ROWS[1], 3 * BLOCK..4 * BLOCK)]);
         assert_eq!(rig.read(3 * BLOCK, 1), Err(VolumeError::Unreadable));
@@ -109,7 +110,7 @@ fn a_rebuild_records_what_no_mirror_can_read_and_goes_on() {
 /// A controller that is reset fails all mirrors for a while.
 #[test]
 fn a_passing_error_of_a_sector_is_not_recorded() {
-    let mut rig = written();
+    let mut rig = written(false);
     let [lost, passing] = [3, 5].map(|block| rig.place(0, block * BLOCK) as u64);
     rig.bad_sectors[0] = vec![lost, passing];
     rig.disks[1].fill(0xee);
@@ -128,7 +129,7 @@ fn a_passing_error_of_a_sector_is_not_recorded() {
 /// Each sector is read twice, not in the same step.
 #[test]
 fn a_rebuild_goes_on_behind_sectors_that_were_lost_one_after_the_other() {
-    let mut rig = written();
+    let mut rig = written(false);
     let lost = [3, 5, 1].map(|block| rig.place(0, block * BLOCK) as u64);
     rig.bad_sectors[0].push(lost[0]);
     rig.disks[1].fill(0xee);
@@ -147,7 +148,7 @@ fn a_rebuild_goes_on_behind_sectors_that_were_lost_one_after_the_other() {
 
 #[test]
 fn a_scrub_mends_a_bad_block_that_another_mirror_has() {
-    let mut rig = rebuilt();
+    let mut rig = rebuilt(false);
     rig.bad_sectors[0].clear();
     *rig.at(1, 5 * BLOCK) = 8;
     assert_eq!(rig.request(RequestKind::Scrub, 0, &mut vec![0; MIB as usize]), Ok(()));
@@ -161,7 +162,7 @@ fn a_scrub_mends_a_bad_block_that_another_mirror_has() {
 #[test]
 fn a_resync_ends_where_no_mirror_can_read_a_sector() {
     for lost in [vec![0, 1], vec![0]] {
-        let mut rig = written();
+        let mut rig = written(false);
         rig.write(2 * BLOCK, 9, 2);
         rig.volume = started(&rig.disks);
         let place = rig.place(0, 3 * BLOCK) as u64;
@@ -190,7 +191,7 @@ fn a_resync_ends_where_no_mirror_can_read_a_sector() {
 /// Else a long read would return other data than a short one.
 #[test]
 fn only_a_bad_block_is_read_from_another_mirror_where_mirrors_differ() {
-    let mut rig = written();
+    let mut rig = written(false);
     rig.bad_sectors[1].push(rig.place(1, 3 * BLOCK) as u64);
     assert_eq!(rebuild(&mut rig, ROWS[0]), Ok(()));
     assert_eq!(bad(&rig), [(ROWS[0], 3 * BLOCK..4 * BLOCK)]);
@@ -202,45 +203,42 @@ fn only_a_bad_block_is_read_from_another_mirror_where_mirrors_differ() {
 
 #[test]
 fn a_crash_while_a_bad_block_is_written_leaves_an_error_or_the_data() {
-    let mut found = [0, 0];
-    for cut in 0.. {
-        let mut rig = rebuilt();
-        rig.volume = started(&rig.disks);
-        let request = request(99, (RequestKind::Write, 3 * BLOCK, BLOCK));
-        rig.volume.submit_write(request, &[5; BLOCK as usize]);
-        // Each I/O ends before the next begins.
-        for _ in 0..cut {
-            let Some(io) = rig.volume.poll_io(rig.now) else { break };
-            if io.op == Op::Write {
-                let place = io.offset as usize..(io.offset + io.length) as usize;
-                let bytes = match io.purpose {
-                    Purpose::Metadata => rig.volume.metadata_bytes(&io),
-                    _ => vec![5; io.length as usize].into(),
-                };
-                rig.disks[io.member.get()][place].copy_from_slice(&bytes);
+    for has_checksums in [false, true] {
+        let mut found = [0, 0];
+        for cut in 0.. {
+            let mut rig = rebuilt(has_checksums);
+            rig.volume = started(&rig.disks);
+            let mut data = vec![5; BLOCK as usize];
+            rig.volume.submit_write(request(99, (RequestKind::Write, 3 * BLOCK, BLOCK)), &data);
+            // Each I/O ends before the next begins.
+            (0..cut).for_each(|_| _ = rig.run_io(3 * BLOCK, &mut data));
+            let is_acknowledged = rig.volume.poll_reply().is_some();
+            rig.volume = started(&rig.disks);
+            let read = rig.read(3 * BLOCK, 1);
+            if let Some(range) = store(&rig.volume).next_unsynced(0) {
+                let mut buffer = vec![0; (range.end - range.start) as usize];
+                _ = rig.request(RequestKind::Resync, range.start, &mut buffer);
             }
-            rig.volume.complete(io.id, Ok(()), rig.now);
-        }
-        let is_acknowledged = rig.volume.poll_reply().is_some();
-        rig.volume = started(&rig.disks);
-        match rig.read(3 * BLOCK, 1) {
-            Err(_) if !is_acknowledged => found[0] += 1,
-            read => {
-                assert_eq!(read, Ok(vec![5]), "after {cut} I/Os");
-                found[1] += 1;
+            assert_eq!(rig.mismatched(), [0, 0], "after {cut} I/Os");
+            match read {
+                Err(_) if !is_acknowledged => found[0] += 1,
+                read => {
+                    assert_eq!(read, Ok(vec![5]), "after {cut} I/Os");
+                    found[1] += 1;
+                }
+            }
+            if is_acknowledged {
+                break;
             }
         }
-        if is_acknowledged {
-            break;
-        }
+        assert!(found[0] > 5 && found[1] > 2, "{found:?}");
     }
-    assert!(found[0] > 5 && found[1] > 2, "{found:?}");
 }
 
 /// A member that joins gets the list, whatever list it has from before.
 #[test]
 fn a_member_that_joins_gets_the_list_before_it_is_in_sync() {
-    let mut rig = rebuilt();
+    let mut rig = rebuilt(false);
     fail_member(&mut rig.volume, ROWS[0]);
     rig.run_ios(0, &mut []);
     rig.bad_sectors[0].clear();
@@ -256,7 +254,7 @@ fn a_member_that_joins_gets_the_list_before_it_is_in_sync() {
 
 #[test]
 fn a_rebuild_stalls_when_the_list_is_full() {
-    let mut rig = written();
+    let mut rig = written(false);
     let lost = (0..1010).step_by(2).map(|block| rig.place(0, block * BLOCK) as u64);
     rig.bad_sectors[0] = lost.collect();
     assert_eq!(rebuild(&mut rig, ROWS[1]), Err(VolumeError::Unreadable));
@@ -269,7 +267,7 @@ fn a_rebuild_stalls_when_the_list_is_full() {
 /// Else the new disk would be in sync without the list.
 #[test]
 fn a_step_whose_list_cannot_be_written_fails_and_the_next_list_counts() {
-    let mut rig = written();
+    let mut rig = written(false);
     rig.bad_sectors[0] = [3, 5].map(|block| rig.place(0, block * BLOCK) as u64).to_vec();
     rig.failures.push((0, Op::Write, bad_blocks_offset(1)));
     assert_eq!(rebuild(&mut rig, ROWS[1]), Err(VolumeError::Unreadable));
@@ -289,7 +287,7 @@ fn a_step_whose_list_cannot_be_written_fails_and_the_next_list_counts() {
 fn a_list_that_failed_once_is_written_again_before_its_step_ends() {
     let mut failed = 0;
     for slot in 0..2 {
-        let mut rig = rebuilt();
+        let mut rig = rebuilt(false);
         rig.write(3 * BLOCK, 5, 1);
         assert_eq!(store(&rig.volume).label().bad_blocks_generation, 0);
         rig.bad_sectors[0].push(rig.place(0, 3 * BLOCK) as u64);
@@ -309,7 +307,7 @@ fn a_list_that_failed_once_is_written_again_before_its_step_ends() {
 /// It was not written since. Its own bad block is copied to it.
 #[test]
 fn a_member_that_catches_up_keeps_a_block_that_the_others_lack() {
-    let mut rig = rebuilt();
+    let mut rig = rebuilt(false);
     rig.bad_sectors[0].clear();
     let mut devices: Vec<FoundMember> = rig.disks.iter().map(|disk| found(disk)).collect();
     for (record, _) in devices.iter_mut().filter_map(|it| it.bad_blocks.as_mut()) {
@@ -353,7 +351,7 @@ fn a_member_that_leaves_after_a_stop_in_good_order_keeps_a_block_that_the_others
 /// Each member has the list of all. Without any, what members lack would be read as data.
 #[test]
 fn a_list_that_one_member_lost_is_that_of_another() {
-    let mut rig = rebuilt();
+    let mut rig = rebuilt(false);
     let mut devices: Vec<FoundMember> = rig.disks.iter().map(|disk| found(disk)).collect();
     devices[1].bad_blocks = None;
     let is_lost = |found: &[FoundMember]| crate::has_lost_bad_blocks(&assemble(found, &[]), found);
@@ -370,7 +368,7 @@ fn a_list_that_one_member_lost_is_that_of_another() {
 /// The new device got them before it took the place of the other one.
 #[test]
 fn a_member_that_was_replaced_gets_its_bad_blocks_from_another_one() {
-    let mut rig = rebuilt();
+    let mut rig = rebuilt(false);
     rig.bad_sectors[0].clear();
     command(&mut rig.volume, |store, _| store.resync_bad_blocks(ROWS[1]));
     let range = store(&rig.volume).next_unsynced(0).unwrap();
@@ -381,7 +379,7 @@ fn a_member_that_was_replaced_gets_its_bad_blocks_from_another_one() {
 
 #[test]
 fn a_member_that_is_removed_takes_its_bad_blocks_along() {
-    let mut rig = rebuilt();
+    let mut rig = rebuilt(false);
     fail_member(&mut rig.volume, ROWS[1]);
     rig.run_ios(0, &mut []);
     assert_eq!(bad(&rig).len(), 1);
@@ -397,7 +395,7 @@ fn a_member_that_is_removed_takes_its_bad_blocks_along() {
 /// It went to the storage that is replaced.
 #[test]
 fn a_list_that_a_former_storage_did_not_take_fails_no_member() {
-    let mut rig = rebuilt();
+    let mut rig = rebuilt(false);
     let request = request(99, (RequestKind::Write, 3 * BLOCK, BLOCK));
     rig.volume.submit_write(request, &[5; BLOCK as usize]);
     let mut late = None;
@@ -418,7 +416,7 @@ fn a_list_that_a_former_storage_did_not_take_fails_no_member() {
 
 #[test]
 fn a_write_that_would_divide_a_bad_block_of_a_full_list_fails() {
-    let mut rig = written();
+    let mut rig = written(false);
     let lost = (0..1000).step_by(2).map(|block| rig.place(0, block * BLOCK) as u64);
     rig.bad_sectors[0] = lost.collect();
     assert_eq!(rebuild(&mut rig, ROWS[1]), Ok(()));
@@ -436,7 +434,7 @@ fn a_write_that_would_divide_a_bad_block_of_a_full_list_fails() {
 
 #[test]
 fn a_write_on_the_last_copy_leaves_the_list_only_if_it_was_flushed() {
-    let mut rig = rebuilt();
+    let mut rig = rebuilt(false);
     fail_member(&mut rig.volume, ROWS[0]);
     rig.run_ios(0, &mut []);
     rig.failures.push((1, Op::Flush, 0));
@@ -454,7 +452,7 @@ fn a_write_on_the_last_copy_leaves_the_list_only_if_it_was_flushed() {
 
 #[test]
 fn no_older_list_counts_where_the_labels_know_of_none() {
-    let mut rig = rebuilt();
+    let mut rig = rebuilt(false);
     rig.write(3 * BLOCK, 5, 1);
     for disk in &mut rig.disks {
         let (record, slot) = found(disk).bad_blocks.unwrap();
@@ -468,7 +466,7 @@ fn no_older_list_counts_where_the_labels_know_of_none() {
 
 #[test]
 fn a_list_has_no_range_behind_the_end_of_the_volume() {
-    let mut rig = rebuilt();
+    let mut rig = rebuilt(false);
     let capacity = rig.volume.map().capacity_bytes();
     let mut found: Vec<FoundMember> = rig.disks.iter().map(|disk| found(disk)).collect();
     for (record, _) in found.iter_mut().filter_map(|it| it.bad_blocks.as_mut()) {
@@ -482,7 +480,7 @@ fn a_list_has_no_range_behind_the_end_of_the_volume() {
 
 #[test]
 fn what_a_device_lacked_that_was_replaced_takes_no_room_in_the_list() {
-    let mut rig = written();
+    let mut rig = written(false);
     let lost = (300..1300).step_by(2).map(|block| rig.place(0, block * BLOCK) as u64);
     rig.bad_sectors[0] = lost.collect();
     assert_eq!(rebuild(&mut rig, ROWS[1]), Ok(()));

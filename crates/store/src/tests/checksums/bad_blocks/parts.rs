@@ -13,7 +13,7 @@ fn read_part(rig: &mut Rig) -> Result<u8, VolumeError> {
 
 /// A volume of the second disk alone, which lacks block 3 but for its first 512 bytes.
 fn partly_written() -> Rig {
-    let mut rig = rebuilt();
+    let mut rig = rebuilt(false);
     fail_member(&mut rig.volume, ROWS[0]);
     rig.run_ios(0, &mut []);
     rig.bad_sectors[0].clear();
@@ -44,7 +44,7 @@ fn a_copy_to_another_device_has_the_written_part_of_a_bad_sector() {
 /// After a crash the second write is on the first disk only.
 #[test]
 fn a_resync_makes_the_written_part_of_a_bad_sector_equal() {
-    let mut rig = written();
+    let mut rig = written(false);
     rig.write(2 * BLOCK, 9, 2);
     rig.volume = started(&rig.disks);
     for row in 0..2 {
