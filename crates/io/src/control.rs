@@ -374,7 +374,8 @@ impl Control {
         result: Result<RebuildOpened, RebuildError>,
         executor: &mut Executor,
     ) {
-        self.send(ClientKey::from_slot(client), &respond::rebuild_opened(result), executor);
+        let result = respond::rebuild_opened(result);
+        self.reply_when_recorded(ClientKey::from_slot(client), result, executor);
     }
 
     /// Sends a response that came later.

@@ -13,7 +13,7 @@ mod user;
 use crate::history::{End, ExtraFaults, HistoryStep};
 use crate::oracle::BlockOracle;
 use crate::server::MemberServer;
-use crate::service::{CommandEffect, ServedVolume};
+use crate::service::ServedVolume;
 use crate::shape::{HistoryShape, Promises};
 use clients::{ClientRequest, Requests};
 use damage::DamageState;
@@ -290,20 +290,17 @@ impl Machine {
         let state = served.turn(timeout).map_err(|error| error.to_string())?;
         let (replies, ends) = (served.take_replies()?, served.take_command_ends()?);
         self.changes += u64::from(served.take_copied());
-        for (effect, result) in ends {
-            match (effect, result) {
-                (CommandEffect::Replaced { member, disk }, Ok(())) => {
-                    self.rows[member] = disk;
-                    self.changes += 1;
-                }
-                // Thousands of disks that were refused would make each start slow.
-                (CommandEffect::Replaced { disk, .. }, Err(_)) if !self.has_label(disk) => {
-                    self.disks.retain(|it| it.file != disk);
-                }
-                _ => {}
+        self.find_rows();
+        for (disk, result) in ends {
+            // Thousands of disks that were refused would make each start slow.
+            if let Some(disk) = disk
+                && result.is_err()
+                && !self.rows.contains(&disk)
+                && !self.has_label(disk)
+            {
+                self.disks.retain(|it| it.file != disk);
             }
         }
-        self.find_rows();
         self.note_kept();
         self.check_found()?;
         self.take_damage();
@@ -313,18 +310,26 @@ impl Machine {
         Ok(state)
     }
 
-    /// Finds which local disks are members now: a spare may have taken the place of one.
+    /// Finds which disks are members now: another may have taken the place of one.
     pub(crate) fn find_rows(&mut self) {
         let Some(served) = &self.served else { return };
+        let (executor, rebuild) = (served.service.executor(), served.service.rebuild());
         for row in 0..self.rows.len() {
-            let id = served.service.executor().file_id(MemberIndex(row as u16));
-            let Some(FileId { inode, .. }) = id else { continue };
-            let disk = self.disks.iter().find(|disk| disk.file.number() == inode);
-            let file = disk.expect("members are on disks of the machine").file;
-            if file != self.rows[row] {
+            let member = MemberIndex(row as u16);
+            let disk = match executor.file_id(member) {
+                Some(FileId { inode, .. }) => {
+                    let disk = self.disks.iter().find(|disk| disk.file.number() == inode);
+                    Some(disk.expect("members are on disks of the machine"))
+                }
+                // Paths may be swapped, URIs are not.
+                None => rebuild.device(member, executor).and_then(|address| {
+                    self.disks.iter().find(|it| it.server.is_some() && it.address == address)
+                }),
+            };
+            if let Some(file) = disk.map(|disk| disk.file).filter(|file| *file != self.rows[row]) {
                 self.rows[row] = file;
                 self.changes += 1;
-                self.tally.spares_used += 1;
+                self.tally.spares_used += u64::from(!self.kept.is_replacing(row, file));
             }
         }
     }

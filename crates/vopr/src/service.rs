@@ -33,22 +33,11 @@ pub(crate) struct ServedVolume {
 struct Command {
     socket: ObjectId,
     received: Vec<u8>,
-    effect: CommandEffect,
+    disk: Option<ObjectId>,
 }
 
-/// Meaning of the success of a command for the machine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum CommandEffect {
-    None,
-    /// A disk is in the place of a member now.
-    Replaced {
-        member: usize,
-        disk: ObjectId,
-    },
-}
-
-/// A command that has ended, and its error.
-type CommandEnd = (CommandEffect, Result<(), String>);
+/// A command that has ended: the disk that was to take the place of a member, and the error.
+type CommandEnd = (Option<ObjectId>, Result<(), String>);
 
 impl ServedVolume {
     pub(crate) fn new(assembly: Assembly, world: &SimulatedWorld) -> io::Result<ServedVolume> {
@@ -103,11 +92,12 @@ impl ServedVolume {
         std::mem::replace(self.client(number), new).disconnect();
     }
 
-    pub(crate) fn send_command(&mut self, request: &ControlRequest, effect: CommandEffect) {
+    /// Sends a command; `disk` is to take the place of a member.
+    pub(crate) fn send_command(&mut self, request: &ControlRequest, disk: Option<ObjectId>) {
         let socket = self.world.connect(self.control);
         let line = serde_json::to_string(request).expect("requests have keys that are strings");
         self.world.send(socket, format!("{line}\n").as_bytes());
-        self.commands.push(Command { socket, received: Vec::new(), effect });
+        self.commands.push(Command { socket, received: Vec::new(), disk });
     }
 
     pub(crate) fn has_commands(&self) -> bool {
@@ -151,7 +141,7 @@ impl ServedVolume {
                 _ if text.is_empty() || text.starts_with("{\"number") => Ok(()),
                 _ => return Err(format!("the control socket responds with `{text}`")),
             };
-            ends.push((command.effect, result));
+            ends.push((command.disk, result));
         }
         Ok(ends)
     }

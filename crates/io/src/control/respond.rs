@@ -155,29 +155,24 @@ fn rebuild(request: RebuildRequest, parts: &mut ServiceParts<'_>) -> Option<Stri
 
 /// The response to a rebuild whose member had to be opened first: the notes of opening it, or why
 /// it failed.
-pub(super) fn rebuild_opened(result: Result<RebuildOpened, RebuildError>) -> String {
-    match result {
-        Ok(RebuildOpened { devid, place, is_copied, notes }) => {
-            let notes = notes.iter().map(|note| format!("; {note}")).collect::<String>();
-            encode(Ok(match place {
-                MemberPlace::New(address, _) | MemberPlace::Spare(address, _) if is_copied => {
-                    format!(
-                        "devid {devid} is being copied to `{address}`, and stays in use until \
-                         that takes its place{notes}"
-                    )
-                }
-                MemberPlace::New(address, _) | MemberPlace::Spare(address, _) => {
-                    format!(
-                        "`{address}` took the place of devid {devid} and is being rebuilt{notes}"
-                    )
-                }
-                MemberPlace::Original | MemberPlace::Moved(_) | MemberPlace::Renamed(_) => {
-                    format!("devid {devid} is being rebuilt{notes}")
-                }
-            }))
+pub(super) fn rebuild_opened(
+    result: Result<RebuildOpened, RebuildError>,
+) -> Result<String, RequestError> {
+    let opened = result.map_err(|error| RequestError::refused(error.to_string()))?;
+    let RebuildOpened { devid, place, is_copied, notes } = opened;
+    let done = match place {
+        MemberPlace::New(address, _) | MemberPlace::Spare(address, _) => match is_copied {
+            true => format!(
+                "devid {devid} is being copied to `{address}`, and stays in use until that takes \
+                 its place"
+            ),
+            false => format!("`{address}` took the place of devid {devid} and is being rebuilt"),
+        },
+        MemberPlace::Original | MemberPlace::Moved(_) | MemberPlace::Renamed(_) => {
+            format!("devid {devid} is being rebuilt")
         }
-        Err(error) => refused(error.to_string()),
-    }
+    };
+    Ok(notes.iter().fold(done, |text, note| format!("{text}; {note}")))
 }
 
 fn refused(error: String) -> String {

@@ -47,6 +47,11 @@ impl KeptMirrors {
         self.copied[row][block as usize] = false;
     }
 
+    /// Returns true if a disk is to take the place of a member by a command.
+    pub(super) fn is_replacing(&self, row: usize, disk: ObjectId) -> bool {
+        self.replacing[row] == Some(disk)
+    }
+
     pub(super) fn replace(&mut self, row: usize, disk: ObjectId) {
         self.replacing[row] = Some(disk);
         self.copied[row].fill(true);

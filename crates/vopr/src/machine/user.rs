@@ -2,7 +2,6 @@
 
 use super::{Machine, RECOVERY_TIME_MAX, REQUEST_TIME_MAX};
 use crate::history::UserCommand;
-use crate::service::CommandEffect;
 use mirrorball_core::units::Nanos;
 use mirrorball_io::control::protocol::{ControlRequest, ScrubAction};
 use mirrorball_store::label::{ScrubProgress, ScrubState};
@@ -26,7 +25,7 @@ impl Machine {
 
     fn send(&mut self, request: &ControlRequest) {
         if let Some(served) = &mut self.served {
-            served.send_command(request, CommandEffect::None);
+            served.send_command(request, None);
         }
     }
 
@@ -58,9 +57,8 @@ impl Machine {
             occupied: false,
             rate_bytes_per_s: None,
         };
-        let effect = CommandEffect::Replaced { member, disk };
         self.kept.replace(member, disk);
-        self.served.iter_mut().for_each(|served| served.send_command(&request, effect));
+        self.served.iter_mut().for_each(|served| served.send_command(&request, Some(disk)));
     }
 
     /// Has a disk removed that failed.
