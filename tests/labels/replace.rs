@@ -264,8 +264,6 @@ fn a_replacement_can_be_ended_and_is_not_taken_for_a_spare() {
     assert!(!status.contains("is being copied to") && !status.contains("spare"), "{status}");
 
     folder.ctl(&[&replace[..], &["--occupied"]].concat());
-    // The reply to it does not wait for the labels; that to a policy which is kept does.
-    folder.ctl(&["policy", "round-robin", "--keep"]);
     service.stop("-KILL");
     let service = serve(&folder, &["a.img", "b.img"]);
     let missing = "is missing, to which devid 1 was being copied";
