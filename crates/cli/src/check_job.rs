@@ -53,10 +53,11 @@ fn pauses(job: &Section) -> String {
     let goal = job.depth_goal.map(|goal| {
         format!(", the depth at which {} % take at most {}", goal.percentile, goal.latency)
     });
+    let ended = if job.think_lag > 0 { " that have ended" } else { "" };
     let pause = match (job.think_time, job.think_ios) {
         (Nanos::ZERO, _) => String::new(),
-        (time, 1) => format!(", a pause of {time} after each request"),
-        (time, ios) => format!(", a pause of {time} after every {ios} requests"),
+        (time, 1) if job.think_lag == 0 => format!(", a pause of {time} after each request"),
+        (time, ios) => format!(", a pause of {time} after every {ios} requests{ended}"),
     };
     pause + &flow.unwrap_or_default() + &goal.unwrap_or_default()
 }
@@ -352,6 +353,8 @@ mod tests {
         assert!(mixed.contains(expected), "{mixed}");
         let paused = line("rw=read\nthinktime=2ms\nthinktime_blocks=8");
         assert!(paused.contains(", a pause of 2.00ms after every 8 requests"), "{paused}");
+        let paused = line("ioengine=libaio\niodepth=4\nrw=read\nthinktime=2ms\n");
+        assert!(paused.contains("after every 1 requests that have ended"), "{paused}");
         let work = "; mirrorball: background=rebuild devid=2 as=md rate=20MB/s\n[a]\n";
         let work = JobFile::parse(work, "a.fio", &JobContext::empty()).unwrap();
         let expected = "rebuild of devid 2 as by md at 19.1 MiB/s";

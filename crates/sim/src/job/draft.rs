@@ -213,6 +213,12 @@ impl Draft {
         if is_off || size_bytes == 0 {
             return Ok(());
         }
+        if self.job.mix == Mix::TrimWrite {
+            let message = "trimwrite in strided zones: fio may move to the next zone between a \
+                           discard and its write";
+            let help = "remove zonesize, or write one section that trims and one that writes";
+            return Err(self.at("zonesize", job_error(message, help)));
+        }
         let range_bytes = if range_bytes == 0 { size_bytes } else { range_bytes };
         let blocks = self.job.mix.directions().iter().flat_map(|&d| &self.job.sizes[d]);
         if blocks.map(|size| size.bytes).max().is_some_and(|bytes| bytes > range_bytes) {
@@ -256,6 +262,9 @@ impl Draft {
         }
         let name = self.files.names.as_deref();
         let keeps_depth = self.is_offloaded || self.engine.has_depth(job.direct, name);
+        if !self.thinks_by_issue && !self.is_offloaded {
+            job.think_lag = self.engine.uncounted(job.depth, keeps_depth);
+        }
         if job.depth > 1 && !keeps_depth {
             let why = match self.engine.depth {
                 EngineDepth::DirectOnly => "libaio without direct=1",
@@ -278,11 +287,11 @@ impl Draft {
             drop_ineffective(job);
             notes.extend(INEFFECTIVE.map(|option| (option, reason.to_owned())));
         }
-        let counts_ended = job.think_time > Nanos::ZERO && !self.thinks_by_issue;
-        if counts_ended && u64::from(job.depth) > job.think_ios {
-            let reason = "counts requests when they are issued; fio counts them when they have \
-                          ended, unless thinktime_blocks_type=issue: at a larger iodepth it makes \
-                          more between two pauses";
+        if job.think_time == Nanos::ZERO {
+            job.think_lag = 0;
+        } else if self.is_offloaded && !self.thinks_by_issue && job.depth > 1 {
+            let reason = "counts requests when they are issued; with io_submit_mode=offload fio \
+                          counts them when its threads are idle, and may make more between pauses";
             notes.push(("thinktime", reason.to_owned()));
         }
         job.depth_goal = job.depth_goal.filter(|goal| goal.latency > Nanos::ZERO);

@@ -151,6 +151,17 @@ impl Engine {
         }
     }
 
+    /// Requests that fio issues at this `iodepth` before it takes the end of one. It takes one at a
+    /// time, when all places are in use; libaio without `direct=1` keeps ended ones until then.
+    pub(super) fn uncounted(self, depth: u32, keeps_depth: bool) -> u64 {
+        let takes_late = keeps_depth || self.depth == EngineDepth::DirectOnly;
+        // The null engine gives all ends at once.
+        match takes_late && self.path != EnginePath::Nowhere {
+            true => u64::from(depth.saturating_sub(1)),
+            false => 0,
+        }
+    }
+
     /// Whether its requests may go through a page cache.
     pub(super) fn has_page_cache(self) -> bool {
         self.path == EnginePath::PageCache

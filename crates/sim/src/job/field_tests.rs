@@ -202,6 +202,7 @@ fn what_fio_ends_early_is_refused_or_noted() {
         ("random_distribution=zoned_abs:60/4m:40", "the zone `40` has no size"),
         ("size=16m\nrandom_distribution=zoned_abs:60/4m:40/20m", "its region has 16 MiB"),
         ("random_generator=lfsr\nrandom_distribution=zoned:60/10:40/90", "lfsr with zones"),
+        ("rw=trimwrite\nzonesize=8k", "trimwrite in strided zones"),
         ("startdelay=5-10", "startdelay: `5-10` is a range, from which fio draws"),
         ("size=4k\nnrfiles=2", "a region of 2 KiB, smaller than its block size of 4 KiB"),
         ("filesize=2k\nnrfiles=3", "a region of 2 KiB, smaller than its block size of 4 KiB"),
@@ -226,13 +227,13 @@ fn what_fio_ends_early_is_refused_or_noted() {
 }
 
 #[test]
-fn pauses_at_a_larger_depth_are_noted() {
+fn pauses_of_offloaded_requests_are_noted() {
     let of = |options: &str| {
-        let job = format!("[a]\n{AIO}size=1g\nthinktime=5\nthinktime_blocks=4\n{options}");
+        let job = format!("[a]\n{AIO}size=1g\nthinktime=5\niodepth=8\n{options}");
         noted(&parse(&job).unwrap())
     };
-    assert_eq!((of("iodepth=4"), of("iodepth=8")), (String::new(), "thinktime".to_owned()));
-    assert_eq!(of("iodepth=8\nthinktime_blocks_type=issue"), "");
+    assert_eq!((of(""), of("io_submit_mode=offload")), (String::new(), "thinktime".to_owned()));
+    assert_eq!(of("io_submit_mode=offload\nthinktime_blocks_type=issue"), "");
 }
 
 #[test]

@@ -253,6 +253,10 @@ pub struct Section {
     pub think_time: Nanos,
     /// See [`Section::think_time`]; at least 1.
     pub think_ios: u64,
+    /// Requests of a burst that fio issues before it counts the first as ended. It pauses when
+    /// [`Section::think_ios`] were counted since the pause before.
+    #[serde(skip_serializing_if = "is_default")]
+    pub think_lag: u64,
     /// Whether a rate is not caught up after a pause.
     #[serde(skip_serializing_if = "is_default")]
     pub rate_skips_pauses: bool,

@@ -197,9 +197,10 @@ impl DirectionStream {
         }
     }
 
-    /// Sets the number of bytes from the region's start to the end of the file or device.
-    pub(super) fn set_room(&mut self, bytes: u64) {
-        self.room_bytes = bytes;
+    /// Sets the region's start within the file or device.
+    pub(super) fn set_start(&mut self, before_bytes: u64, container_bytes: u64) {
+        self.before_bytes = before_bytes;
+        self.room_bytes = container_bytes - before_bytes;
     }
 
     /// The address of a request that is not random. `None` at the end of the file or device.

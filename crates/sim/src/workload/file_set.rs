@@ -28,6 +28,8 @@ pub(super) struct FileSet {
     /// Requests until the next random address, if there are others.
     run: Option<u64>,
     run_left: u64,
+    /// Bytes requested of all files since one moved to its next zone. As in fio, files share them.
+    zone_bytes: u64,
 }
 
 /// One file: a stream for each direction.
@@ -36,17 +38,11 @@ struct FileStream {
     region: WorkRegion,
     streams: [DirectionStream; 3],
     map: Option<RandomMap>,
-    zones: Option<ZoneState>,
+    zones: Option<StridedZones>,
+    /// Where its zone starts.
+    zone_start: u64,
     /// Whether it starts over at its end.
     is_endless: bool,
-}
-
-/// The zone that requests go to.
-#[derive(Clone, Debug)]
-struct ZoneState {
-    zones: StridedZones,
-    start: u64,
-    bytes: u64,
 }
 
 /// Where on the volume a request goes.
@@ -83,6 +79,7 @@ impl FileSet {
             file_ios: job.file_ios,
             run,
             run_left: 0,
+            zone_bytes: 0,
         };
         set.open_files();
         set
@@ -96,7 +93,7 @@ impl FileSet {
             Some(length) => self.next_turn(length),
         };
         if let [file] = &mut self.files[..] {
-            return file.next(direction, turn, rng);
+            return file.next(direction, turn, &mut self.zone_bytes, rng);
         }
         self.next_of_many(direction, turn, rng)
     }
@@ -107,7 +104,7 @@ impl FileSet {
             file.restart(rng);
         }
         self.open.clear();
-        (self.unopened, self.current, self.ios_left) = (0, 0, 0);
+        (self.unopened, self.current, self.ios_left, self.zone_bytes) = (0, 0, 0, 0);
         self.open_files();
     }
 
@@ -133,7 +130,7 @@ impl FileSet {
             }
             self.choose(rng);
             let file = &mut self.files[self.open[self.current]];
-            if let Some(target) = file.next(direction, turn, rng) {
+            if let Some(target) = file.next(direction, turn, &mut self.zone_bytes, rng) {
                 return Some(target);
             }
             self.open.remove(self.current);
@@ -173,7 +170,6 @@ impl FileSet {
 
 impl FileStream {
     fn new(job: &Section, region: WorkRegion, goes_round: bool, rng: &mut Rng) -> FileStream {
-        let zones = job.zones.map(|zones| ZoneState { zones, start: 0, bytes: 0 });
         let map_bytes = job.zones.map_or(region.region.bytes, |zones| zones.range_bytes);
         let map = RandomMap::of(job, map_bytes, rng);
         let streams = DIRECTIONS
@@ -181,7 +177,7 @@ impl FileStream {
         let is_skewed =
             matches!(&job.file_order, FileOrder::Drawn(law) if *law != Distribution::Uniform);
         let is_endless = is_skewed || (job.time_based && job.access == Access::Random);
-        FileStream { region, streams, map, zones, is_endless }
+        FileStream { region, streams, map, zones: job.zones, zone_start: 0, is_endless }
     }
 
     /// Draws the next request of a direction. `None` at its end.
@@ -190,12 +186,13 @@ impl FileStream {
         &mut self,
         direction: Direction,
         turn: AddressTurn,
+        zone_bytes: &mut u64,
         rng: &mut Rng,
     ) -> Option<FileTarget> {
         let mut start = self.region.region.offset;
-        if self.zones.is_some() {
-            self.enter_zone(direction, rng);
-            start += self.zones.as_ref().map_or(0, |zone| zone.start);
+        if let Some(zones) = self.zones {
+            self.enter_zone(zones, direction, zone_bytes, rng);
+            start += self.zone_start;
         }
         let stream = &mut self.streams[direction as usize];
         let mut drawn = stream.next(self.map.as_mut(), turn, rng);
@@ -203,9 +200,7 @@ impl FileStream {
             drawn = self.next_of_another_pass(direction, turn, rng);
         }
         let DrawTarget { offset, length } = drawn?;
-        if let Some(zone) = &mut self.zones {
-            zone.bytes += length;
-        }
+        *zone_bytes += length;
         Some(FileTarget { offset: start + offset, length })
     }
 
@@ -223,32 +218,35 @@ impl FileStream {
     /// Moves to the next zone if it is time, or to the start of the zone at its end. As in fio,
     /// zones go on to the end of the file or device.
     #[inline(never)]
-    fn enter_zone(&mut self, direction: Direction, rng: &mut Rng) {
-        let Some(ZoneState { zones, start, bytes }) = &mut self.zones else { return };
+    fn enter_zone(
+        &mut self,
+        zones: StridedZones,
+        direction: Direction,
+        bytes: &mut u64,
+        rng: &mut Rng,
+    ) {
         let WorkRegion { region, container } = self.region;
         let room_bytes = container.offset + container.bytes - region.offset;
         let stream = &mut self.streams[direction as usize];
         if *bytes >= zones.size_bytes {
             *bytes = 0;
-            *start += zones.range_bytes + zones.skip_bytes;
-            if *start >= room_bytes {
-                *start = 0;
+            self.zone_start += zones.range_bytes + zones.skip_bytes;
+            if self.zone_start >= room_bytes {
+                self.zone_start = 0;
             }
             stream.restart();
         }
         stream.restart_at(zones.range_bytes);
-        let room_bytes = room_bytes - *start;
         let is_new_round = bytes.is_multiple_of(zones.range_bytes);
-        self.streams.iter_mut().for_each(|stream| stream.set_room(room_bytes));
+        let before_bytes = region.offset + self.zone_start - container.offset;
+        self.streams.iter_mut().for_each(|stream| stream.set_start(before_bytes, container.bytes));
         if is_new_round {
             self.restart_streams(rng);
         }
     }
 
     fn restart(&mut self, rng: &mut Rng) {
-        if let Some(zone) = &mut self.zones {
-            (zone.start, zone.bytes) = (0, 0);
-        }
+        self.zone_start = 0;
         self.restart_streams(rng);
     }
 

@@ -30,8 +30,13 @@ pub(super) struct Pauses {
     final_flush: bool,
     think_time: Nanos,
     think_ios: u64,
+    think_lag: u64,
     rate_skips_pauses: bool,
-    ios: u64,
+    /// Requests before the burst, which have all ended; those of the burst; and how many had ended
+    /// at the pause before it, as fio counts them.
+    ended: u64,
+    burst: u64,
+    counted_before: u64,
     pub(super) flush_due: bool,
     pub(super) flush_in_flight: bool,
     pub(super) thinking: bool,
@@ -116,8 +121,11 @@ impl Pauses {
             final_flush: job.final_flush,
             think_time: job.think_time,
             think_ios: job.think_ios,
+            think_lag: job.think_lag,
             rate_skips_pauses: job.rate_skips_pauses,
-            ios: 0,
+            ended: 0,
+            burst: 0,
+            counted_before: 0,
             flush_due: false,
             flush_in_flight: false,
             thinking: false,
@@ -137,13 +145,23 @@ impl Pauses {
             let due = |every: u64| every > 0 && self.writes.is_multiple_of(every);
             self.flush_due = due(self.fsync) || due(self.fdatasync);
         }
-        self.ios += 1;
-        self.thinking = self.think_time > Nanos::ZERO && self.ios.is_multiple_of(self.think_ios);
+        self.burst += 1;
+        let counted = self.ended + self.burst.saturating_sub(self.think_lag);
+        if self.think_time > Nanos::ZERO && counted >= self.counted_before + self.think_ios {
+            self.thinking = true;
+            self.counted_before = counted;
+        }
+    }
+
+    /// Counts all requests as ended: fio waits for them before it sleeps, and at the end of a pass.
+    pub(super) fn end_burst(&mut self) {
+        self.ended += std::mem::take(&mut self.burst);
     }
 
     /// Ends a pause. Returns how much later that makes the requests of a rate.
     pub(super) fn stop_thinking(&mut self) -> Nanos {
         self.thinking = false;
+        self.end_burst();
         if self.rate_skips_pauses { self.think_time } else { Nanos::ZERO }
     }
 

@@ -20,11 +20,13 @@
 //!   size are mapped, and a request ends before a visited block, so that none overlap in a pass.
 //!   Directions share a map if their blocks are alike. A size that does not fit the end of the
 //!   region is replaced by the smallest, where fio draws again.
-//! - Several files: each has positions and maps of its own.
+//! - Several files: each has positions and maps of its own. They share the count that ends a
+//!   strided zone.
 //! - `trimwrite`: each discard is followed by a write of the same range.
-//! - `thinktime`: after that many requests nothing is issued until all have completed and the time
-//!   has passed. `fsync`: after that many writes a flush is issued, and nothing else until it has
-//!   completed.
+//! - `thinktime`: after a number of requests nothing is issued until all have completed and the
+//!   time has passed. fio counts those that have ended, and takes the end of one only while all
+//!   places of `iodepth` are in use: at a larger depth bursts are unequal.
+//! - `fsync`: after that many writes a flush is issued, and nothing else until it has completed.
 //! - `startdelay` counts from the start of the run, `runtime` from the start of the clone.
 //!
 //! Seeds: the run's seed decides. With `randrepeat=0` the runs that follow one another on one array
@@ -303,10 +305,14 @@ impl Workload {
         }
         self.drawn = Some(direction);
         if due > now {
+            self.pauses.end_burst();
             return sleep(due.min(self.stop));
         }
         match self.flow.as_mut().and_then(|flow| flow.admit(now, self.in_flight)) {
-            Some(Next::NotBefore(until)) => sleep(until.min(self.stop)),
+            Some(Next::NotBefore(until)) => {
+                self.pauses.end_burst();
+                sleep(until.min(self.stop))
+            }
             held => held,
         }
     }
@@ -342,6 +348,7 @@ impl Workload {
         if !self.budget.begin_pass() {
             return false;
         }
+        self.pauses.end_burst();
         self.files.restart(&mut self.rng);
         true
     }

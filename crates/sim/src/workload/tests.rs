@@ -89,6 +89,12 @@ fn modifiers_zones_and_files_order_requests_as_in_fio() {
         }),
         ("size=64k\nzonesize=8k\nzonerange=16k", &twice("r0 r4 r16 r20 r32 r36 r48 r52")),
         ("size=32k\nzonesize=8k\nzonerange=4k\nzoneskip=12k", &twice("r0 r0 r16 r16")),
+        ("size=48k\nzonesize=12k\nzonerange=16k\nfilename=a:b\nnumber_ios=12", {
+            "r0 r32 r4 r48 r8 r52 r16 r20"
+        }),
+        ("size=128k\nzonesize=12k\nzonerange=24k\nrw=read:4k", {
+            "r0 r8 r16 r24 r32 r40 r48 r56 r64 r72 r80 r88 r96 r104 r112 r120"
+        }),
         ("size=64k\nzonesize=8k\nzonemode=none\nnumber_ios=3", "r0 r4 r8"),
         ("size=16k\nnrfiles=4", "r0 r4 r8 r12"),
         ("size=28k\nnrfiles=2", "r0 r16 r4 r20 r8 r24"),
@@ -231,7 +237,8 @@ fn flushes_follow_every_so_many_writes_and_hold_the_rest_back() {
 
 #[test]
 fn thinking_starts_when_all_is_complete() {
-    let options = "size=1m\nthinktime=10ms\nthinktime_blocks=2\niodepth=8";
+    let options = "size=1m\nthinktime=10ms\nthinktime_blocks=2\nthinktime_blocks_type=issue\n\
+                   iodepth=8";
     let mut workload = clone_of(&job(options), 0, 1);
     let read = RequestKind::Read;
     assert!(matches!(workload.next(Nanos(0)), Next::Issue(_)));
@@ -245,6 +252,42 @@ fn thinking_starts_when_all_is_complete() {
     assert!(matches!(workload.next(wakes), Next::Issue(_)));
     assert!(matches!(workload.next(wakes), Next::Issue(_)));
     assert_eq!(workload.next(wakes), Next::Wait);
+}
+
+/// As fio 3.33 makes them with libaio and io_uring, without a rate.
+#[test]
+fn bursts_between_pauses_count_ended_requests() {
+    let bursts = |options: &str| -> Vec<usize> {
+        let mut workload = clone_of(&job(&format!("size=1m\nthinktime=10ms\n{options}")), 0, 1);
+        let (mut now, mut bursts) = (Nanos::ZERO, vec![0]);
+        while bursts.len() <= 6 {
+            match workload.next(now) {
+                Next::Issue(issue) => {
+                    *bursts.last_mut().unwrap() += 1;
+                    workload.complete(issue.kind, now);
+                }
+                Next::NotBefore(later) => {
+                    now = later;
+                    bursts.push(0);
+                }
+                Next::Wait | Next::Done => panic!("the job goes on"),
+            }
+        }
+        bursts[..6].to_vec()
+    };
+    for (options, expected) in [
+        ("iodepth=8", [8, 1, 1, 1, 1, 1]),
+        ("iodepth=8\nthinktime_blocks=2", [9, 1, 8, 1, 8, 1]),
+        ("iodepth=8\nthinktime_blocks=2\nioengine=libaio", [9, 1, 8, 1, 8, 1]),
+        ("iodepth=8\nthinktime_blocks=5", [12, 1, 11, 1, 11, 1]),
+        ("iodepth=4\nthinktime_blocks=2", [5, 1, 4, 1, 4, 1]),
+        ("iodepth=8\nthinktime_blocks=8", [15, 8, 8, 8, 8, 8]),
+        ("iodepth=8\nthinktime_blocks=2\nthinktime_blocks_type=issue", [2; 6]),
+        ("iodepth=8\nthinktime_blocks=2\nioengine=psync", [2; 6]),
+        ("iodepth=8\nthinktime_blocks=2\nioengine=null", [2; 6]),
+    ] {
+        assert_eq!(bursts(options), expected, "{options}");
+    }
 }
 
 /// As fio 3.33 logs them.
