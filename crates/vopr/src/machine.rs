@@ -34,6 +34,9 @@ use std::sync::Arc;
 /// A run that needs more turns hangs: its time does not pass.
 pub(crate) const TURNS_MAX: u32 = 1_000_000;
 
+/// In the reply to a command that was carried out, but that a start may forget.
+const LABELS_UNWRITABLE: &str = "the labels cannot be written";
+
 /// Longest time in which a request or a command ends, whatever faults there were: a disk hangs for
 /// at most 8.2 s, and a server may owe a reply for 5 s.
 pub(crate) const REQUEST_TIME_MAX: Nanos = Nanos::from_secs(60);
@@ -293,11 +296,8 @@ impl Machine {
         self.find_rows();
         for (disk, result) in ends {
             // Thousands of disks that were refused would make each start slow.
-            if let Some(disk) = disk
-                && result.is_err()
-                && !self.rows.contains(&disk)
-                && !self.has_label(disk)
-            {
+            let is_refused = result.is_err_and(|error| !error.contains(LABELS_UNWRITABLE));
+            if let Some(disk) = disk.filter(|&disk| is_refused && !self.has_label(disk)) {
                 self.disks.retain(|it| it.file != disk);
             }
         }
