@@ -151,15 +151,18 @@ fn the_rate_of_a_running_rebuild_is_changed() {
     let service = serve(&folder, &["a.img", "b.img"]);
     client(&folder).write(0, &[1; BLOCK]);
     folder.ctl(&["members", "fail", "2"]);
+    let folder = &folder;
     let rebuild = |more: &[&str]| folder.ctl(&[&["members", "rebuild", "2"], more].concat());
     assert!(rebuild(&["--rate", "4K"]).contains("is being rebuilt"));
     assert!(rebuild(&["--rate", "8K"]).contains("rebuilt already, now at most 8 KiB/s"));
-    let status = std::thread::scope(|scope| {
-        let status = scope.spawn(|| folder.ctl(&["status", "--wait"]));
+    let shown = std::thread::scope(|scope| {
+        let show = |what| scope.spawn(move || folder.ctl(&[what, "--wait"]));
+        let shown = ["status", "members"].map(show);
         assert!(rebuild(&[]).contains("rebuilt already, now without a rate limit"));
-        status.join().unwrap()
+        shown.map(|shown| shown.join().unwrap())
     });
-    assert!(status.contains("pair: in sync"), "it is the status after the wait: {status}");
+    assert!(shown[0].contains("pair: in sync"), "it is what is so after the wait: {shown:?}");
+    assert_eq!(shown[1].matches("in sync").count(), 2, "{shown:?}");
     service.terminate();
 }
 

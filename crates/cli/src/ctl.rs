@@ -256,6 +256,20 @@ enum ScrubCommand {
     },
 }
 
+impl CtlAction {
+    /// Returns true if the command changes nothing: with `--wait` it shows what there is then.
+    fn only_shows(&self) -> bool {
+        use CtlAction::{Members, Policy, Scrub, Stats, Status};
+        let shows_scrub = |action: &ScrubCommand| matches!(action, ScrubCommand::Status { .. });
+        match self {
+            Status { .. } | Members { action: None } | Policy { name: None, .. } => true,
+            Stats { reset, .. } => !reset,
+            Scrub { action } => action.as_ref().is_none_or(shows_scrub),
+            _ => false,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum StatusFormat {
     /// Plain text
@@ -269,7 +283,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Some(control) => control.clone(),
         None => sockets::only_control(Path::new(sockets::RUN_FOLDER))?,
     };
-    let is_printed_last = args.wait && matches!(args.action, CtlAction::Status { .. });
+    let is_printed_last = args.wait && args.action.only_shows();
     let began = if is_printed_last { Ending::Done } else { act(args, &control)? };
     if !args.wait || began != Ending::Done {
         return Ok(began);
