@@ -13,8 +13,8 @@
 //! data that were not written since match. If none does, the first mirror counts, as without
 //! checksums, and the checksum is replaced. This holds for reads as well as for the resync, so a
 //! block reads the same before and after. Where a mirror in sync lacks a bad block, its checksum is
-//! no hint: no mirror had it right, and a write that was replied to took it off the list. Nor is it
-//! a finding then: a mirror may have the data of a write that was not replied to.
+//! no hint: no mirror had it right, and a write that was replied to took it off the list. In a
+//! region with hints no mismatch counts: a mirror may have the data of a write that was cut.
 
 use crate::StoreGate;
 use crate::checksum::{BlockDigest, CHECKSUM_BLOCK_BYTES, UNKNOWN};

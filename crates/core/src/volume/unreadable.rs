@@ -33,8 +33,8 @@ impl<G: Gate> Volume<G> {
     }
 
     /// Returns true if mirrors in sync lack a part of a piece that can be cut, and each part is to
-    /// be read from the mirror that would be read for it alone: to copy or
-    /// compare mirrors, or because they differ.
+    /// be read from the mirror that would be read for it alone: to copy or compare mirrors, or
+    /// because they differ.
     #[inline]
     pub(super) fn lacks_a_part(&self, key: PieceKey) -> bool {
         let Piece { kind, ref plan, .. } = *self.requests.piece(key);

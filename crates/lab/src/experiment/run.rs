@@ -22,8 +22,8 @@ pub struct RunOptions<'a> {
     pub threads: Option<NonZeroUsize>,
     /// Once set, no further unit is started, and the executor gives up the cells that are running.
     pub stop: &'a AtomicBool,
-    /// What a cell of each job of a plan costs next to those of the others; all cost the same if
-    /// there is none. The most costly are run first.
+    /// Cost of a cell of each job of a plan next to those of the others; all cost the same if there
+    /// is none. The most costly are run first.
     pub costs: &'a [u64],
     /// Called after each cell with its cost, by the thread that ran it.
     pub on_cell: &'a (dyn Fn(CellSource, u64) + Sync),
@@ -50,7 +50,7 @@ impl RunOptions<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// What a cell of a job costs.
+    /// Cost of a cell of a job.
     fn cost(&self, job: usize) -> u64 {
         self.costs.get(job).copied().unwrap_or(1)
     }

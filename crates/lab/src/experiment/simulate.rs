@@ -33,7 +33,7 @@ pub struct SimExecutor<'a> {
     shared: Mutex<SharedRuns>,
 }
 
-/// What threads know of each other's runs.
+/// Runs that threads share: ended, and under way.
 #[derive(Debug, Default)]
 struct SharedRuns {
     /// Records of cells that have not been asked for: the run of another policy was the same.

@@ -43,11 +43,14 @@ pub(super) fn is_forgotten(label: &Label, old: &Label) -> bool {
     old.generation <= oldest.until
 }
 
-/// Returns true if the member of `old` may have been used without those of `newest`: its label
-/// calls no other member in sync; or, unless an operator failed it, one not that is in sync now,
-/// whose device was removed or replaced, or that is rebuilt from members of which none is in sync
-/// by `old`. A member that an operator failed is not written to before an operator gives up its
-/// data, who has decided to go on without it.
+/// Returns true if the member of `old`, which `newest` has forgotten, may have been used without
+/// the members of `newest`. By its label
+///
+/// - no other member is in sync; or
+/// - another member is not in sync which is so now, whose device was removed or replaced, or which
+///   is rebuilt from members of which none is in sync by `old`. This does not count if an operator
+///   failed the member of `old` by `newest`: since then only an operator can have started it with
+///   others, without those that say so.
 pub(super) fn excludes(old: &MemberLabel, newest: &Label) -> bool {
     let others = old.label.members.iter().filter(|row| row.uuid != old.member);
     let (in_sync, out): (Vec<_>, Vec<_>) = others.partition(|row| row.state == MemberState::InSync);
