@@ -209,13 +209,14 @@ static void end_call(struct read_policy_array *array, u64 began_ns)
 		detach(array, "it ran longer than its budget");
 }
 
-static void call(struct read_policy_array *array, void (*operation)(void))
+static void call(struct read_policy_array *array, void (*operation)(void), const void *context,
+		 size_t bytes)
 {
 	u64 began_ns = ktime_get_ns();
 
 	if (!operation)
 		return;
-	begin_call(array, NULL, 0);
+	begin_call(array, context, bytes);
 	operation();
 	end_call(array, began_ns);
 }
@@ -298,15 +299,6 @@ out:
 }
 EXPORT_SYMBOL_GPL(read_policy_choose);
 
-static void show_event(struct read_policy_array *array, void (*operation)(void), u64 began_ns)
-{
-	if (!operation)
-		return;
-	begin_call(array, &array->event, sizeof(array->event));
-	operation();
-	end_call(array, began_ns);
-}
-
 /**
  * read_policy_submit() - reports an I/O that is handed to its member
  * @array: the array
@@ -350,7 +342,7 @@ void read_policy_submit(struct read_policy_array *array, struct read_policy_io *
 	m->submitted_end = shown->offset + shown->length;
 	m->submitted_at_ns = now_ns;
 	if (io->serial == array->serial)
-		show_event(array, array->ops->submit, now_ns);
+		call(array, array->ops->submit, event, sizeof(*event));
 out:
 	spin_unlock_irqrestore(&array->lock, flags);
 }
@@ -405,7 +397,7 @@ void read_policy_complete(struct read_policy_array *array, struct read_policy_io
 	array->progress_ns[shown->member] = event->now_ns;
 	count_completed(&array->member[shown->member], event);
 	if (io->serial == array->serial)
-		show_event(array, array->ops->complete, event->now_ns);
+		call(array, array->ops->complete, event, sizeof(*event));
 out:
 	spin_unlock_irqrestore(&array->lock, flags);
 }
@@ -425,9 +417,14 @@ void read_policy_show_member(struct read_policy_array *array, u32 index,
 	unsigned long irq_flags;
 	u32 i;
 
-	flags = !bdev ? READ_POLICY_FAILED : flags | (bdev_rot(bdev) ? READ_POLICY_ROTATIONAL : 0);
-	if (index >= READ_POLICY_MEMBERS ||
-	    (index < READ_ONCE(array->members) && READ_ONCE(m->flags) == flags))
+	if (index >= READ_POLICY_MEMBERS)
+		return;
+	/* A member that failed stays the kind of device that it was. */
+	if (!bdev)
+		flags = READ_POLICY_FAILED | (READ_ONCE(m->flags) & READ_POLICY_ROTATIONAL);
+	else if (bdev_rot(bdev))
+		flags |= READ_POLICY_ROTATIONAL;
+	if (index < READ_ONCE(array->members) && READ_ONCE(m->flags) == flags)
 		return;
 	spin_lock_irqsave(&array->lock, irq_flags);
 	for (i = array->members; i <= index; i++)
@@ -442,7 +439,7 @@ void read_policy_show_member(struct read_policy_array *array, u32 index,
 		m->queue_depth = bdev_get_queue(bdev)->nr_requests;
 	}
 	if (array->ops)
-		call(array, array->ops->members_changed);
+		call(array, array->ops->members_changed, NULL, 0);
 	spin_unlock_irqrestore(&array->lock, irq_flags);
 }
 EXPORT_SYMBOL_GPL(read_policy_show_member);
@@ -458,7 +455,7 @@ static void attach(struct read_policy_array *array, struct read_policy_program *
 		static_branch_inc(&read_policy_used);
 	spin_lock_irqsave(&array->lock, flags);
 	if (array->ops)
-		call(array, array->ops->exit);
+		call(array, array->ops->exit, NULL, 0);
 	if (!array->ops) {
 		/* Nothing was counted until now. */
 		array->epoch++;
@@ -477,7 +474,7 @@ static void attach(struct read_policy_array *array, struct read_policy_program *
 	}
 	array->ops = program ? program->ops : NULL;
 	if (array->ops)
-		call(array, array->ops->init);
+		call(array, array->ops->init, NULL, 0);
 	spin_unlock_irqrestore(&array->lock, flags);
 	if (old)
 		old->array = NULL;
@@ -528,13 +525,13 @@ static void replay_record(struct read_policy_array *array, const struct replay_r
 	case 1:
 	case 2:
 		array->event = record->event;
-		show_event(array, record->kind == 1 ? array->ops->submit : array->ops->complete,
-			   ktime_get_ns());
+		call(array, record->kind == 1 ? array->ops->submit : array->ops->complete,
+		     &array->event, sizeof(array->event));
 		break;
 	case 3:
 		array->members = min(record->expected, ARRAY_SIZE(record->member));
 		memcpy(array->member, record->member, sizeof(record->member));
-		call(array, array->ops->members_changed);
+		call(array, array->ops->members_changed, NULL, 0);
 	}
 	array->draws = NULL;
 	array->draws_end = NULL;

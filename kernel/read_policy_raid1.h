@@ -6,16 +6,6 @@
 #ifdef CONFIG_READ_POLICY_BPF
 static bool rdev_readable(struct md_rdev *rdev, struct r1bio *r1_bio);
 
-static void raid1_policy_add(struct mddev *mddev, struct r1conf *conf)
-{
-	conf->policy = read_policy_add(mdname(mddev));
-}
-
-static void raid1_policy_remove(struct r1conf *conf)
-{
-	read_policy_remove(conf->policy);
-}
-
 static void raid1_policy_show_member(struct r1conf *conf, int disk, struct md_rdev *rdev)
 {
 	bool is_there = rdev && !test_bit(Faulty, &rdev->flags);
@@ -65,10 +55,10 @@ static int raid1_policy_choose(struct r1conf *conf, struct r1bio *r1_bio)
 	return request.mirror[chosen].member;
 }
 
-static struct read_policy_event raid1_policy_event(struct r1bio *r1_bio, int disk, int op)
+static struct read_policy_event raid1_policy_event(struct r1conf *conf, struct r1bio *r1_bio,
+						    int disk, int op)
 {
-	struct md_rdev *rdev = r1_bio->mddev->private ?
-		((struct r1conf *)r1_bio->mddev->private)->mirrors[disk].rdev : NULL;
+	struct md_rdev *rdev = conf->mirrors[disk].rdev;
 
 	return (struct read_policy_event){
 		.offset = (r1_bio->sector + (rdev ? rdev->data_offset : 0)) << SECTOR_SHIFT,
@@ -86,7 +76,7 @@ static void raid1_policy_submit(struct r1conf *conf, struct r1bio *r1_bio, int d
 
 	if (!read_policy_is_used(conf->policy) || disk >= READ_POLICY_MEMBERS)
 		return;
-	event = raid1_policy_event(r1_bio, disk, op);
+	event = raid1_policy_event(conf, r1_bio, disk, op);
 	read_policy_submit(conf->policy, &r1_bio->policy, &event);
 }
 
@@ -97,14 +87,12 @@ static void raid1_policy_complete(struct r1conf *conf, struct r1bio *r1_bio, int
 
 	if (!read_policy_is_used(conf->policy) || disk >= READ_POLICY_MEMBERS)
 		return;
-	event = raid1_policy_event(r1_bio, disk, op);
+	event = raid1_policy_event(conf, r1_bio, disk, op);
 	event.result = status ? 1 : 0;
 	read_policy_complete(conf->policy, &r1_bio->policy, &event);
 }
 #else
-static inline void raid1_policy_add(struct mddev *mddev, struct r1conf *conf) {}
-static inline void raid1_policy_remove(struct r1conf *conf) {}
-static inline int raid1_policy_choose(struct r1conf *conf, struct r1bio *r1_bio) { return -1; }
+#define raid1_policy_choose(...) -1
 #define raid1_policy_submit(...) do {} while (0)
 #define raid1_policy_complete(...) do {} while (0)
 #endif
