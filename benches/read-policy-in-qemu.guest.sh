@@ -51,6 +51,7 @@ run_job() {
 
 # Shares of the members under each program, and under the built-in rule: SYSTEM FOLDER TARGET.
 measure_shares() {
+    check_shown "$@"
     for job in $(cd /jobs && ls ./*.fio); do
         job=$(basename "$job" .fio)
         run_job "$job" builtin "$3" "$1"
@@ -66,6 +67,20 @@ measure_shares() {
             forget "$name"
         done
     done
+}
+
+# Checks that what a program is shown fits together, while each job runs: SYSTEM FOLDER TARGET.
+check_shown() {
+    register /check-shown.bpf.o check-shown || fail "check-shown is refused"
+    use bpf:check-shown "$2"
+    before=$(statistic decisions "$2")
+    for job in $(cd /jobs && ls ./*.fio); do
+        run_job "$(basename "$job" .fio)" check-shown "$3" "$1" >/run/output
+    done
+    echo "shown,$1,$(($(statistic decisions "$2") - before)) reads,detached $(
+        statistic detached "$2")"
+    use builtin "$2"
+    forget check-shown
 }
 
 # The same on a file of 256 MiB of btrfs.

@@ -74,7 +74,7 @@ def simulated(program, folder, array):
              "--format", "json", "--repeats", "3"], check=True, capture_output=True).stdout
         for cell in json.loads(text)["cells"]:
             shares = found.setdefault((cell["policy"], job), [])
-            shares.append(100 * cell["shares"][0]["share"])
+            shares.append(100 * cell["members"][0]["share"])
     return {key: sum(shares) / len(shares) for key, shares in found.items()}
 
 
@@ -100,6 +100,7 @@ def table(program, folder, console):
     for kind, head in (
             ("verifier", "| program | verifier |\n|---|---|"),
             ("hostile", "\n| program | outcome |\n|---|---|"),
+            ("shown", "\n| array | what programs are shown |\n|---|---|"),
             ("swaps", "\n| swaps | |\n|---|---|")):
         if kind in found:
             print(head)

@@ -3,15 +3,17 @@
 #
 #   benches/read-policy-in-qemu.sh [--steps LIST] [FOLDER]
 #
-#   --steps LIST   of shares, btrfs, replay, swaps, hostile, cost [default: all]
+#   --steps LIST   of shares, btrfs, replay, swaps, hostile, cost, with commas [default: all]
 #   FOLDER         gets the console of the guest and the tables, in Markdown
 #
 # As root, on Debian or with mmdebstrap. CACHE (default ~/.cache/mirrorball/kernel) gets a root
 # folder of Debian sid with the headers of its cloud kernel, the compiler that this kernel was built
 # with, pahole and bpftool, 1.5 GB; the kernel itself; and its source. Nothing is installed on this
-# machine. The modules are made against the headers, as DKMS would; no kernel is built. SECONDS_EACH
-# is the time of each job (default 6), RECORDS a folder of recorded reads to use again. About a
-# third of the STEPS (default 100,000) of a recorded history are reads; a million takes 3 GB.
+# machine. The modules are made against the headers, as DKMS would, again only after kernel/
+# changed; no kernel is built. SECONDS_EACH is the time of each job (default 6), RECORDS a folder of
+# recorded reads to use again. About a third of the STEPS (default 100,000) of a recorded history
+# are reads; a million takes 3 GB. MIRRORBALL names the program that emulates the disks and
+# simulates; without it the release build is made.
 # shellcheck source=benches/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 # shellcheck source=benches/qemu.sh
@@ -24,7 +26,8 @@ cache=${CACHE:-$HOME/.cache/mirrorball/kernel}
 sid=$cache/root
 mirror=${MIRROR:-http://deb.debian.org/debian}
 
-need qemu-system-x86_64:qemu-system-x86 mmdebstrap:mmdebstrap clang:clang python3:python3
+need qemu-system-x86_64:qemu-system-x86 mmdebstrap:mmdebstrap clang:clang python3:python3 \
+    busybox:busybox
 if ((EUID)); then
     echo "a root folder of Debian sid is made by root only: run this with sudo" >&2
     exit 2
@@ -59,8 +62,11 @@ image=$cache/$kernel/usr/lib/modules/$kernel/vmlinuz
 
 echo "== making the modules for Linux $kernel"
 start=$SECONDS
-rm -rf "$sid/build" && mkdir "$sid/build"
-cp -r "$root/kernel" "$sid/build/source"
+# Files that have not changed keep their time, so that make has nothing to do again.
+mkdir -p "$sid/build/source"
+for file in "$root"/kernel/*; do
+    cmp -s "$file" "$sid/build/source/${file##*/}" || cp "$file" "$sid/build/source"
+done
 archives=("$sid"/usr/src/linux-source-*.tar.xz)
 # The kernel's objtool reads /proc.
 unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$sid" \
@@ -111,6 +117,7 @@ for number in "${!hostile[@]}"; do
     compile "$root/benches/hostile-policies.c" "$guest/hostile/${hostile[$number]}.bpf.o" \
         -DHOSTILE="$number"
 done
+compile "$root/benches/check-shown.c" "$guest/check-shown.bpf.o"
 python3 "$root/benches/read-policy-in-qemu.py" inputs "$work/jobs" "$seconds"
 cp -r "$work/jobs" "$guest"
 pack_guest "$root/benches/read-policy-in-qemu.guest.sh"
@@ -135,16 +142,22 @@ if [[ $steps == *replay* ]]; then
     disks+=(-blockdev "driver=file,filename=$work/records.tar,node-name=m3"
         -device scsi-hd,drive=m3,lun=3)
 fi
+# Boots the guest with these arguments, and stops unless it came to its end.
+run_guest_into() {
+    run_guest "${@:2}" | tee "$1" || true
+    if ! grep -qx "== all is well" "$1"; then
+        echo "the guest failed, or did not end within 40 minutes; above are its last lines" >&2
+        exit 1
+    fi
+}
 echo "== Linux $kernel in QEMU"
-run_guest "steps=$steps" "${disks[@]}" | tee "$output/console"
+run_guest_into "$output/console" "steps=$steps" "${disks[@]}"
 stop_server
-grep -qx "== all is well" "$output/console"
 if [[ $steps == *cost* ]]; then
     # Each instruction takes 1 ns of the guest's time.
     echo "== the same, counting instructions"
     processor=(-accel "tcg,thread=single" -smp 1 -icount shift=0)
-    run_guest "steps=count" | tee "$output/console-cost"
-    grep -qx "== all is well" "$output/console-cost"
+    run_guest_into "$output/console-cost" "steps=count"
     cat "$output/console-cost" >>"$output/console"
 fi
 python3 "$root/benches/read-policy-in-qemu.py" table "$MIRRORBALL" "$work/jobs" "$output/console" |

@@ -98,7 +98,7 @@ static inline void btrfs_policy_complete(struct bio *bio)
 }
 #else
 #define btrfs_policy_add(...) do {} while (0)
-#define btrfs_policy_mirror(...) 0
+#define btrfs_policy_mirror(fs_info, map, row, offset, logical, length) ((void)(length), 0)
 #define btrfs_policy_submit(...) do {} while (0)
 #define btrfs_policy_complete(...) do {} while (0)
 #endif
