@@ -15,7 +15,7 @@ exec 2>&1
 # Ends the guest with the output of the last command and the kernel's last messages.
 fail() {
     echo "== failed: $*"
-    cat /run/output
+    tail -n 40 /run/output
     dmesg | tail -n 30
     poweroff -f
 }

@@ -114,8 +114,9 @@ pack_guest() {
 
 # A command in front of QEMU, to give it priority.
 urgent=()
-# The guest's processors.
-processor=(-accel "tcg,thread=multi" -smp 2)
+# The guest's processors: two, or one where this process may use one only. Two in turn on one, with
+# priority, make hardly any progress.
+processor=(-accel "tcg,thread=multi" -smp "$(($(nproc) < 2 ? 1 : 2))")
 
 # Boots the guest with these words for its kernel and these arguments for QEMU; prints its console.
 # Without no_timer_check a kernel on an emulated CPU that is not served for a while at its start
