@@ -1234,7 +1234,8 @@ MB_COMPLETE(e)
 	complete_io(m, e, is_owner);
 }
 
-/* A new member starts with estimates that its first reads replace, and so does one that failed. */
+/* A new member starts with estimates that its first reads replace, and so does one that failed or
+ * is of the other kind, as the device of a slot that was empty may be. */
 static void start_members(void)
 {
 	struct mb_member from;
@@ -1246,7 +1247,8 @@ static void start_members(void)
 		if (mb_member(i, &from) != 0)
 			break;
 		members_nr = max_of(members_nr, i + 1);
-		if (m->is_known && !(from.flags & MB_FAILED))
+		if (m->is_known && !(from.flags & MB_FAILED) &&
+		    m->is_disk == (from.flags & MB_ROTATIONAL))
 			continue;
 		*m = fresh;
 		m->is_disk = from.flags & MB_ROTATIONAL;
