@@ -24,7 +24,7 @@ use crate::label::{
 use crate::metadata::MetadataJob;
 use crate::unsynced_regions::REGION_BYTES;
 use mirrorball_core::geometry::ChunkMap;
-use mirrorball_core::io::{MemberIo, Op, RequestKind, VolumeError};
+use mirrorball_core::io::{Op, RequestKind, VolumeError};
 use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::volume::gate::{Array, GateAnswer, PieceView, Released};
 use mirrorball_core::volume::{MemberStates, RequestKey};
@@ -388,22 +388,22 @@ impl StoreGate {
     pub(crate) fn on_page_io(
         &mut self,
         number: u32,
-        io: &MemberIo,
+        (member, op): (MemberIndex, Op),
         is_good: bool,
         array: &mut Array<'_>,
     ) {
-        if io.op == Op::Read {
+        if op == Op::Read {
             if !is_good {
-                self.checksums_mut().on_unreadable(number, io.member);
+                self.checksums_mut().on_unreadable(number, member);
             }
             return self.on_page_loaded(number, array);
         }
         if is_good {
-            self.checksums_mut().on_written(number, io.member);
+            self.checksums_mut().on_written(number, member);
         } else {
-            self.lose_member(io.member, array);
+            self.lose_member(member, array);
             // A member that failed meanwhile gets the page when it is rebuilt.
-            if !array.states.is_failed(io.member) {
+            if !array.states.is_failed(member) {
                 self.page_writes.has_failed = true;
                 self.checksums_mut().make_dirty(number);
             }

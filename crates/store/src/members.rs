@@ -19,6 +19,7 @@ impl StoreGate {
     ) {
         let state = array.states.members()[member].state;
         if state == MemberState::Failed && !had_failed {
+            self.metadata.failed.push(member);
             let has_lost_blocks = self.bad.may_lose_blocks(member);
             self.bad.on_failed(member);
             if self.log.repairs.may_be_lost() || has_lost_blocks {

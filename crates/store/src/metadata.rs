@@ -1,6 +1,9 @@
 //! The member I/O of metadata: what it is for, where it goes, and which bytes it writes.
 //!
 //! A write is flushed before it counts, but for pages of checksums, which are flushed together.
+//!
+//! What is in flight on a member that fails counts as failed at once: its device may never answer,
+//! and what waits for the metadata goes on without it. Its end changes nothing any more.
 
 use crate::StoreGate;
 use crate::label::{METADATA_BYTES, PAGE_SLOTS_BYTES};
@@ -38,6 +41,8 @@ mirrorball_core::slab_key! {
 pub(crate) struct MetadataQueue {
     queued: VecDeque<(MemberIndex, Op, MetadataJob)>,
     in_flight: Slab<JobKey, LiveMetadata>,
+    /// Members that failed since then, whose I/O in flight is to be given up.
+    pub(crate) failed: Vec<MemberIndex>,
 }
 
 /// A member I/O of metadata in flight.
@@ -45,12 +50,15 @@ pub(crate) struct MetadataQueue {
 struct LiveMetadata {
     job: MetadataJob,
     member: MemberIndex,
+    op: Op,
     offset: u64,
+    /// True if its member has failed, and nothing waits for its end.
+    is_given_up: bool,
 }
 
 impl MetadataQueue {
     pub(crate) fn has_io(&self) -> bool {
-        !self.queued.is_empty()
+        !self.queued.is_empty() || !self.failed.is_empty()
     }
 }
 
@@ -82,7 +90,8 @@ impl StoreGate {
         let is_before_data = offset + length <= RESERVED_BYTES;
         let is_page = matches!(job, MetadataJob::Checksums(_));
         assert!(is_page != is_before_data || op == Op::Flush, "{job:?} at {offset} is not in data");
-        let token = self.metadata.in_flight.insert(LiveMetadata { job, member, offset }).slot();
+        let live = LiveMetadata { job, member, op, offset, is_given_up: false };
+        let token = self.metadata.in_flight.insert(live).slot();
         Some(MetadataIo { token, member, op, offset, length })
     }
 
@@ -119,10 +128,13 @@ impl StoreGate {
     /// Handles the bytes of a read of metadata that succeeded, before the volume handles its end.
     /// Panics if the I/O with this token reads no page of checksums.
     pub(crate) fn on_metadata_read(&mut self, token: u32, bytes: &[u8]) {
-        let LiveMetadata { job: MetadataJob::Checksums(number), member, offset } = self.job(token)
-        else {
+        let LiveMetadata { job, member, offset, is_given_up, .. } = self.job(token);
+        let MetadataJob::Checksums(number) = job else {
             panic!("only pages of checksums are read")
         };
+        if is_given_up {
+            return;
+        }
         assert_eq!(bytes.len() as u64, PAGE_SLOTS_BYTES, "both slots of a page are read");
         self.on_page_read(number, member, offset, bytes);
     }
@@ -137,24 +149,53 @@ impl StoreGate {
         array: &mut Array<'_>,
     ) {
         let ended = self.metadata.in_flight.remove(JobKey::from_slot(token));
-        let LiveMetadata { job, member, .. } = ended.expect("an I/O of metadata ends once");
-        assert_eq!(member, io.member, "{job:?} ends on its member");
-        let is_page = matches!(job, MetadataJob::Checksums(_));
-        if io.op == Op::Write && result.is_ok() && !is_page {
-            return self.queue_metadata(vec![io.member], Op::Flush, job);
+        let ended = ended.expect("an I/O of metadata ends once");
+        assert_eq!(ended.member, io.member, "{:?} ends on its member", ended.job);
+        let is_page = matches!(ended.job, MetadataJob::Checksums(_));
+        if ended.is_given_up {
+            return;
         }
-        let is_good = result.is_ok();
+        if io.op == Op::Write && result.is_ok() && !is_page {
+            return self.queue_metadata(vec![io.member], Op::Flush, ended.job);
+        }
+        self.end_metadata(ended, result.is_ok(), now, array);
+    }
+
+    /// Ends the I/O in flight of members that failed as if it had failed.
+    pub(crate) fn give_up_failed(&mut self, now: Nanos, array: &mut Array<'_>) {
+        while let Some(member) = self.metadata.failed.pop() {
+            let mut given_up = Vec::new();
+            let is_failed = array.states.is_failed(member);
+            let in_flight = self.metadata.in_flight.iter_mut();
+            for live in in_flight.filter(|it| is_failed && it.member == member && !it.is_given_up) {
+                live.is_given_up = true;
+                given_up.push(*live);
+            }
+            given_up.into_iter().for_each(|live| self.end_metadata(live, false, now, array));
+        }
+    }
+
+    fn end_metadata(
+        &mut self,
+        ended: LiveMetadata,
+        is_good: bool,
+        now: Nanos,
+        array: &mut Array<'_>,
+    ) {
+        let LiveMetadata { job, member, op, .. } = ended;
         match job {
             MetadataJob::Label => {
-                self.labels.on_written(io.member, is_good);
+                self.labels.on_written(member, is_good);
                 self.advance_labels(array);
             }
             MetadataJob::Log | MetadataJob::StaleMap => {
-                self.on_log_io(io.member, is_good, now, array);
+                self.on_log_io(member, is_good, now, array);
             }
             MetadataJob::Scrub => self.on_scrub_record_io(array),
             MetadataJob::BadBlocks => self.on_bad_blocks_io(member, is_good, array),
-            MetadataJob::Checksums(number) => self.on_page_io(number, io, is_good, array),
+            MetadataJob::Checksums(number) => {
+                self.on_page_io(number, (member, op), is_good, array);
+            }
             MetadataJob::Stop => self.on_stop_flushed(is_good, array),
         }
     }

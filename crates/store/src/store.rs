@@ -271,7 +271,8 @@ impl Gate for StoreGate {
         self.metadata.has_io()
     }
 
-    fn poll_io(&mut self, array: &mut Array<'_>) -> Option<MetadataIo> {
+    fn poll_io(&mut self, now: Nanos, array: &mut Array<'_>) -> Option<MetadataIo> {
+        self.give_up_failed(now, array);
         self.next_metadata(array)
     }
 

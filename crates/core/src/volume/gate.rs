@@ -245,13 +245,13 @@ pub trait Gate {
         Unreadable::Fail
     }
 
-    /// Returns true if [`Gate::poll_io`] would return an I/O.
+    /// Returns true if [`Gate::poll_io`] has something to do, which may still lead to no I/O.
     fn has_io(&self) -> bool {
         false
     }
 
     /// Returns the next I/O of metadata.
-    fn poll_io(&mut self, _array: &mut Array<'_>) -> Option<MetadataIo> {
+    fn poll_io(&mut self, _now: Nanos, _array: &mut Array<'_>) -> Option<MetadataIo> {
         None
     }
 

@@ -133,7 +133,7 @@ impl<G: Gate> Volume<G> {
     /// Makes a member I/O of metadata.
     pub(super) fn issue_metadata(&mut self, now: Nanos) -> Option<MemberIo> {
         let MetadataIo { token, member, op, offset, length } =
-            self.ask_gate(|gate, array| gate.poll_io(array))??;
+            self.ask_gate(|gate, array| gate.poll_io(now, array))??;
         let io = MemberIo {
             id: IoId(0),
             request: RequestId(u64::MAX),

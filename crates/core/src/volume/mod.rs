@@ -369,7 +369,10 @@ impl<G: Gate> Volume<G> {
             // The start of a piece may have released others.
             self.continue_released();
             if self.gate().is_some_and(Gate::has_io) {
-                return self.issue_metadata(now);
+                match self.issue_metadata(now) {
+                    Some(io) => return Some(io),
+                    None => continue,
+                }
             }
             let io = match self.work.pop_front()? {
                 Work::Issue(io) => return Some(self.issue(io, now)),

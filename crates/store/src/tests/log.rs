@@ -195,3 +195,31 @@ fn a_write_waits_for_a_record_after_one_without_its_region_that_a_member_lacks()
     let results = std::iter::from_fn(|| volume.poll_reply()).map(|reply| reply.result);
     assert_eq!(results.collect::<Vec<_>>(), [Ok(()), Ok(())]);
 }
+
+/// An operator fails it, because its device does not answer.
+#[test]
+fn a_write_goes_on_without_a_member_that_fails_while_metadata_are_in_flight() {
+    for steps in 0..4 {
+        let mut volume = volume_of(new_label(Profile::Raid1, 2, 11 * MIB, true), Vec::new());
+        let hangs = |io: &MemberIo| io.member.get() == 1 && io.purpose == Purpose::Metadata;
+        volume.submit_write(request(1, WRITE), &[1; 4096]);
+        let mut hung = Vec::new();
+        for step in 0.. {
+            let ios = ios(&mut volume, Nanos::ZERO);
+            let (late, now): (Vec<_>, Vec<_>) =
+                ios.into_iter().partition(|io| hangs(io) && step >= steps);
+            hung.extend(late);
+            if now.is_empty() {
+                break;
+            }
+            complete(&mut volume, &now, Nanos::ZERO);
+        }
+        assert!(!hung.is_empty() && volume.poll_reply().is_none(), "after {steps} steps");
+        fail_member(&mut volume, MemberIndex(1));
+        complete_all(&mut volume, Nanos::ZERO);
+        assert_eq!(volume.poll_reply().expect("it has ended").result, Ok(()));
+        complete(&mut volume, &hung, Nanos::ZERO);
+        assert_eq!(complete_all(&mut volume, Nanos::ZERO), [], "nobody waits for its end");
+        assert_eq!(row(&volume, MemberIndex(1)).state, MemberState::Failed);
+    }
+}
