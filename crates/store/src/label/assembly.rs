@@ -138,8 +138,12 @@ pub fn assemble(devices: &[FoundMember], discarded: &[usize]) -> LabelAssembly {
     let (announced, rebuilt_from) = announced_rows(&standings, devices, newest);
     let diverged: Vec<usize> =
         (0..found.len()).filter(|&index| standings[index] == MemberStanding::Diverged).collect();
+    let is_apart = |&index: &usize| {
+        matches!(standings[index], MemberStanding::Diverged | MemberStanding::KeptOut)
+    };
+    let apart: Vec<usize> = (0..found.len()).filter(is_apart).collect();
     let is_rival =
-        |&index: &usize| is_majority(carriers(index, &found, &diverged), &found[index].label);
+        |&index: &usize| is_majority(carriers(index, &found, &apart), &found[index].label);
     let has_rival = diverged.iter().any(is_rival);
     let removed = removed_members(newest, diverged.iter().map(|&index| &found[index].label));
     let members = newest.members.iter().map(|row| {

@@ -318,6 +318,19 @@ fn a_member_that_an_operator_failed_long_ago_stays_out_though_a_third_was_replac
     assert_eq!(judge_in_any_order(&labels).1, ArrayVerdict::Doubtful);
 }
 
+/// Members 1 and 3 went on without 2, which later replaced 1, and by which an operator failed 3.
+#[test]
+fn a_member_that_an_operator_failed_is_of_the_majority_that_went_on_with_it() {
+    let mut newest = much_later(2, &[InSync, InSync, Failed]);
+    newest.label.members[0].uuid = Uuid([4; 16]);
+    newest.label.members[2].is_kept_out = true;
+    let replacement = MemberLabel { member: Uuid([4; 16]), ..newest.clone() };
+    let apart = [1, 3].map(|member| found(member, 6, &[20, 1], &[InSync, Failed, InSync]));
+    let [one, three] = apart;
+    let labels = [newest, replacement, one, three].map(with_three_copies);
+    assert_eq!(judge_in_any_order(&labels).1, ArrayVerdict::Doubtful);
+}
+
 #[test]
 fn a_label_refuted_by_one_that_was_never_committed_is_in_the_way_of_nothing() {
     // Announced on member 2 alone, then on member 1 alone; member 3 went on from before both.
