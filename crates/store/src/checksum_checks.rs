@@ -13,8 +13,8 @@
 //! data that were not written since match. If none does, the first mirror counts, as without
 //! checksums, and the checksum is replaced. This holds for reads as well as for the resync, so a
 //! block reads the same before and after. Where a mirror in sync lacks a bad block, its checksum is
-//! no hint: no mirror had it right, and a write that was replied to took it off the list. In a
-//! region with hints no mismatch counts: a mirror may have the data of a write that was cut.
+//! no hint: no mirror had it right, and a write that was replied to took it off the list. There,
+//! and in a region with hints, no mismatch counts: a mirror may have a write that was cut.
 
 use crate::StoreGate;
 use crate::checksum::{BlockDigest, CHECKSUM_BLOCK_BYTES, UNKNOWN};
@@ -91,9 +91,11 @@ impl StoreGate {
         if bad.is_empty() {
             return Ok(());
         }
-        if piece.has_lock && !self.hinted.overlaps(&piece.plan.range()) {
-            bad.iter()
-                .for_each(|&offset| self.checksums_mut().mismatched.on_mismatch(io.member, offset));
+        for offset in bad.into_iter().filter(|_| piece.has_lock) {
+            let block = offset..offset + CHECKSUM_BLOCK_BYTES;
+            if !self.may_be_cut(&piece.plan, &block) {
+                self.checksums_mut().mismatched.on_mismatch(io.member, offset);
+            }
         }
         Err(IoError::Checksum)
     }
@@ -153,6 +155,13 @@ impl StoreGate {
             && !in_sync.any(|mirror| self.bad.overlaps(mirror.member, block))
     }
 
+    /// Returns true if a mirror may hold a block by a write that a crash cut: its region is
+    /// unsynced since the start, or another mirror still lacks it.
+    fn may_be_cut(&self, plan: &PiecePlan, block: &Range<u64>) -> bool {
+        let mut mirrors = plan.mirrors().iter();
+        self.hinted.overlaps(block) || mirrors.any(|it| self.bad.overlaps(it.member, block))
+    }
+
     /// Forgets the checksum of a block, which is a hint that no mirror matches.
     pub(crate) fn drop_hint(&mut self, piece: &PieceView) {
         self.set_checksum(piece.plan.range().start, UNKNOWN);
@@ -203,7 +212,7 @@ impl StoreGate {
         let (first, found) = (read[0].0, read[0].1[block]);
         let are_equal = read.iter().all(|(_, digests)| digests[block] == found);
         let is_good = |(_, it): &&TargetRead| known == UNKNOWN || it[block].checksum == known;
-        if !self.hinted.overlaps(&range) {
+        if !self.may_be_cut(&piece.plan, &range) {
             for (target, _) in read.iter().filter(|it| !is_good(it)) {
                 let member = piece.plan.location(*target).0;
                 self.checksums_mut().mismatched.on_mismatch(member, offset);
