@@ -399,6 +399,9 @@ impl Control {
     ) {
         match result {
             Ok(text) => {
+                if let Some(volume) = executor.volume_mut() {
+                    volume.change_gate(StoreGate::record_changes);
+                }
                 self.unrecorded.push((key, text));
                 self.reply_recorded(executor);
             }

@@ -26,7 +26,15 @@ impl StoreGate {
         self.advance_labels(array);
     }
 
-    /// Whether the labels say what was changed last; `None` while they are written.
+    /// Starts the update of the labels that the changes so far need, unless one is under way.
+    pub fn record_changes(&mut self, array: &mut Array<'_>) {
+        if !self.is_read_only {
+            self.update_labels(array);
+        }
+    }
+
+    /// Whether the labels say what was changed before the last [`StoreGate::record_changes`];
+    /// `None` while they are written.
     ///
     /// # Errors
     /// If they could not be written.

@@ -262,3 +262,33 @@ fn a_command_is_recorded_once_the_labels_of_all_members_say_it() {
     }
     assert_eq!(update(&volume), Some(Err(LabelsUnwritable)));
 }
+
+/// The first step of its rebuild waits for a page of checksums, or for the end of a write.
+#[test]
+fn a_replacement_is_recorded_though_its_rebuild_waits() {
+    let member = MemberIndex(1);
+    for has_checksums in [true, false] {
+        let label = new_label(Profile::Raid1, 2, 11 * MIB, has_checksums);
+        let mut volume = volume_of(label, vec![]);
+        fail_member(&mut volume, member);
+        complete_all(&mut volume, Nanos::ZERO);
+        if !has_checksums {
+            volume.submit(request(1, WRITE));
+            while let Some(io) = volume.poll_io(Nanos::ZERO)
+                && io.purpose == Purpose::Metadata
+            {
+                volume.complete(io.id, Ok(()), Nanos::ZERO);
+            }
+        }
+        let before = row(&volume, member).uuid;
+        command(&mut volume, |store, array| store.on_storage_replaced(member, None, array));
+        volume.set_member_state(member, MemberState::Rebuilding { recovered_bytes: 0 });
+        volume.submit(request(2, (RequestKind::Rebuild(member), 0, MIB)));
+        command(&mut volume, StoreGate::record_changes);
+        while store(&volume).last_update().is_none() {
+            let io = volume.poll_io(Nanos::ZERO).expect("labels are being written");
+            volume.complete(io.id, Ok(()), Nanos::ZERO);
+        }
+        assert_ne!(row(&volume, member).uuid, before, "{has_checksums}");
+    }
+}
