@@ -218,10 +218,7 @@ impl FileDraft {
             Some(SizeOrPercent::Percent(_)) => return,
             None => None,
         };
-        if self.passes_end_with_file {
-            section.io_bytes = section.io_bytes.or(section.pass_bytes.take());
-            section.pass_bytes = None;
-        }
+        section.passes_end_with_file = self.passes_end_with_file && section.pass_bytes.is_some();
         // What is behind an offset in percent is known when the file has its place.
         let (offset, is_absolute) = match section.offset {
             SizeOrPercent::Bytes(bytes) => (bytes, true),

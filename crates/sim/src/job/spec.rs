@@ -204,6 +204,9 @@ pub struct Section {
     /// Bytes of a pass over the files; the sum of their sizes if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pass_bytes: Option<u64>,
+    /// Whether a pass goes on behind these bytes to the end of the files, and they bound the total.
+    #[serde(skip_serializing_if = "is_default")]
+    pub passes_end_with_file: bool,
     /// Total bytes to transfer; the region's size if `None`.
     pub io_bytes: Option<u64>,
     /// Percent of the region's size to transfer.

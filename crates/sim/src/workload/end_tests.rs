@@ -89,6 +89,8 @@ fn loops_io_size_and_number_ios_end_a_job_as_in_fio() {
         ("filesize=32k\nsize=16k\nloops=2", "r0 r4 r8 r12 r0 r4 r8 r12"),
         ("ioengine=psync\nfilesize=24k\nsize=16k\nloops=2", "r0 r4 r8 r12 r16 r20 r0 r4"),
         ("ioengine=psync\nfilesize=24k\nsize=16k\nio_size=20k", "r0 r4 r8 r12 r16"),
+        ("ioengine=psync\nfilesize=16k\nsize=64k", "r0 r4 r8 r12"),
+        ("ioengine=psync\nfilesize=16k\nsize=64k\nloops=2", "r0 r4 r8 r12 r0 r4 r8 r12"),
     ] {
         assert_eq!(log(options), expected, "{options}");
     }

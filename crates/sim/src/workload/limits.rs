@@ -46,13 +46,19 @@ pub(super) struct Pauses {
 impl RequestBudget {
     /// The work of a clone whose regions have `bytes` together.
     pub(super) fn new(job: &Section, bytes: u64) -> RequestBudget {
-        let bytes = job.pass_bytes.map_or(bytes, |pass| pass.min(bytes));
+        // fio knows no more bytes than the files have.
+        let size = job.pass_bytes.map_or(bytes, |pass| pass.min(bytes));
+        let (bytes, io_bytes) = match job.passes_end_with_file {
+            true => (bytes, job.io_bytes.or(Some(size))),
+            false => (size, job.io_bytes),
+        };
         let share = |percent: u64| (u128::from(bytes) * u128::from(percent) / 100) as u64;
         let bytes = job.io_percent.map_or(bytes, share);
         // Of a discard and its write, `number_ios` counts one, and so do the bytes of a pass.
         // Whether another pass follows depends on the bytes of both.
         let ios_each = if job.mix == Mix::TrimWrite { 2 } else { 1 };
-        let io_bytes = job.io_bytes.unwrap_or(0) / ios_each;
+        let io_limit = io_bytes.unwrap_or(bytes).saturating_mul(job.loops);
+        let io_bytes = io_bytes.unwrap_or(0) / ios_each;
         let writes = job.mix.directions().contains(&Direction::Write);
         // fio lets random writes without a map go on within one pass until io_size is reached.
         let goes_on = writes && job.access == Access::Random && !job.random_map;
@@ -62,7 +68,7 @@ impl RequestBudget {
         let ios = job.number_ios.map_or(u64::MAX, |it| it.saturating_mul(ios_each * job.loops));
         RequestBudget {
             endless: job.time_based,
-            bytes_left: job.io_bytes.unwrap_or(bytes).saturating_mul(job.loops),
+            bytes_left: io_limit,
             ios,
             ios_left: ios,
             pass_left: pass_bytes,
