@@ -11,13 +11,15 @@ use crate::record::TraceOp;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Write;
 
-/// First line of the trace.
-pub const HEADER: &str = "Timestamp,Type,Offset,Size,ResponseTime,Process\n";
+/// First lines of the trace.
+pub const HEADER: &str = "\
+# Block requests, recorded by `mirrorball capture`: when each was queued, from the first one on.
+# ResponseTime is empty where no end was seen. Process numbers the processes, and is no pid.
+Timestamp_ns,Type,Offset_bytes,Size_bytes,ResponseTime_ns,Process
+";
 /// Requests that wait for the end of an earlier one.
 const PENDING_MAX: usize = 1 << 16;
 const STRIPE_BYTES: u64 = 64 << 10;
-/// Nanoseconds in a unit of the trace's clock.
-const TICK_NS: u64 = 100;
 
 #[derive(Clone, Debug)]
 pub struct CapturedDevice {
@@ -247,11 +249,10 @@ impl CaptureWriter {
             && (request.response.is_some() || self.pending.len() > most)
         {
             let origin = *self.origin.get_or_insert(request.time);
-            let time = request.time.saturating_sub(origin) / TICK_NS;
+            let time = request.time.saturating_sub(origin);
             let QueuedRequest { op, offset, length, process, .. } = *request;
             let kind = ["Read", "Write", "Discard", "Flush"][op as usize];
-            let response = request.response.map(|ns| (ns / TICK_NS).to_string());
-            let response = response.unwrap_or_default();
+            let response = request.response.map(|ns| ns.to_string()).unwrap_or_default();
             let line = writeln!(trace, "{time},{kind},{offset},{length},{response},{process}");
             line.expect("a string takes all");
             self.counts.written += 1;

@@ -7,6 +7,7 @@ use crate::formats::TraceFormat;
 use crate::tests::TestFile;
 
 const MIB: u64 = 1 << 20;
+const FAR: u64 = 1 << 40;
 
 fn device(number: &str, start_bytes: u64, devid: u64) -> CapturedDevice {
     let numbers = vec![number.to_owned(), "8,0".to_owned()];
@@ -38,13 +39,16 @@ fn requests_are_matched_with_their_ends() {
              fio-29751   [001] ..... 54920.102170: block_bio_queue: 7,1 R sixteen + 8 [fio]
 ";
     let (trace, counts) = recorded(CaptureWriter::new(vec![device("7,1", MIB, 0)], None), lines);
-    let expected = "0,Read,0,4096,10000,1\n1000,Read,4096,4096,9000,2\n\
-                    1500,Write,1048576,8192,20000,1\n1600,Flush,0,0,20000,1\n\
-                    1800,Discard,3145728,4096,,1\n";
+    let expected = "0,Read,0,4096,1000000,1\n100000,Read,4096,4096,900000,2\n\
+                    150000,Write,1048576,8192,2000000,1\n160000,Flush,0,0,2000000,1\n\
+                    180000,Discard,3145728,4096,,1\n";
     assert_eq!(trace, expected);
     let all = CaptureCounts { written: 5, unfinished: 1, outside: 1, malformed: 1 };
     assert_eq!(counts, all);
-    assert_eq!(TraceFormat::detect((HEADER.to_owned() + &trace).as_bytes()).unwrap().name, "msr");
+    let file = HEADER.to_owned() + &trace;
+    let format = TraceFormat::detect(file.as_bytes()).unwrap();
+    let units = "by its header: ns, response in ns; bytes";
+    assert_eq!((format.name, &*format.units_of(file.as_bytes())), ("msr", units));
 }
 
 /// A command such as those of smartctl may have data, and no place.
@@ -66,7 +70,7 @@ fn a_flush_before_a_write_is_a_request() {
     let end = "x-1 [000] ..... 1.000200: block_bio_complete: 7,1 FWFSM 2048 + 8 [0]\n";
     let writer = CaptureWriter::new(vec![device("7,1", MIB, 0)], None);
     let (trace, counts) = recorded(writer, &[line, end].concat());
-    assert_eq!(trace, "0,Flush,0,0,0,1\n0,Write,0,4096,1000,1\n");
+    assert_eq!(trace, "0,Flush,0,0,0,1\n0,Write,0,4096,100000,1\n");
     assert_eq!((counts.written, counts.unfinished), (2, 0));
     // Of another partition of the disk.
     let writer = CaptureWriter::new(vec![device("7,1", 2 * MIB, 0)], None);
@@ -95,13 +99,13 @@ fn a_lost_end_spoils_no_other_request() {
     let lost = "CPU:1 [LOST 1 EVENTS]\n";
     let lines = [&line(0, queue, 0), lost, &line(100, queue, 0), &line(130, end, 0)].concat();
     let (trace, counts) = recorded(&lines);
-    assert_eq!(trace, "0,Read,0,4096,,1\n1000,Read,0,4096,300,1\n");
+    assert_eq!(trace, "0,Read,0,4096,,1\n100000,Read,0,4096,30000,1\n");
     assert_eq!((counts.written, counts.unfinished), (2, 1));
 
     let mut lines = line(0, queue, 0) + &line(1, queue, 0);
     (1..=1 << 16).for_each(|number| lines += &line(2, queue, 8 * number % 65_536 + 8));
     let (trace, _) = recorded(&(lines + &line(31, end, 0)));
-    assert!(trace.starts_with("0,Read,0,4096,,1\n10,Read,0,4096,,1\n"), "{}", &trace[..64]);
+    assert!(trace.starts_with("0,Read,0,4096,,1\n1000,Read,0,4096,,1\n"), "{}", &trace[..64]);
 }
 
 /// Reads of either copy are reads of the file system, and a write counts once.
@@ -169,7 +173,7 @@ fn a_fitted_job_has_the_kinds_of_a_trace() {
         (
             1,
             "sequential-reads]",
-            &["numjobs=2", "iodepth=1", "size=36m", "offset_increment=36m"][..],
+            &["numjobs=2", "iodepth=1", "size=36764k", "offset_increment=36764k"][..],
         ),
         (2, "random-writes]", &["numjobs=4", "iodepth=1", "thinktime=3499"]),
     ] {
@@ -242,7 +246,15 @@ fn discards_few_requests_and_many_streams_are_fitted_within_the_trace() {
     let text = fitted("streams", streams.collect());
     let number = |key: &str| -> u64 {
         let line = text.lines().find_map(|it| it.strip_prefix(key));
-        line.map_or(1, |it| it.trim_end_matches('m').parse().unwrap())
+        line.map_or(1, |it| it.trim_end_matches('k').parse().unwrap())
     };
-    assert!(number("numjobs=") * number("size=") <= 3, "{text}");
+    assert_eq!((number("numjobs="), number("size=")), (19, 132), "{text}");
+    // A few blocks far behind the start.
+    let few = (0..400u64).map(|at| format!("{},Read,{},4096\n", at * 99_991, FAR + at % 4 * 8192));
+    let text = "Timestamp,Type,Offset,Size\n".to_owned() + &few.collect::<String>();
+    let few = TestFile::new("few", &text).summary(None).unwrap();
+    for (limit, place) in [(u64::MAX, "offset=1048576m\nsize=28k\n"), (MIB, "\nsize=28k\n")] {
+        let text = few.fit("a", limit).unwrap();
+        assert!(text.contains(place) && text.contains("offset") == (limit > MIB), "{text}");
+    }
 }

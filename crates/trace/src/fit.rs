@@ -9,7 +9,7 @@ use crate::load_kinds::LoadClass;
 use crate::record::TraceOp;
 use crate::summary::TraceSummary;
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::units::{MIB, SECTOR_BYTES, format_bytes};
+use mirrorball_core::units::{KIB, MIB, SECTOR_BYTES, format_bytes};
 
 /// Sizes of a section that fio allows.
 const SIZES_MAX: usize = 64;
@@ -40,6 +40,15 @@ const KINDS: [(&str, &str); 4] = [
     ("sequential-writes", "write"),
     ("random-writes", "randwrite"),
 ];
+
+/// The addresses of a section, in whole sectors.
+#[derive(Clone, Copy)]
+struct FittedPlace {
+    from: u64,
+    bytes: u64,
+    /// Bytes of the largest request, and so of the least part of a clone.
+    least_bytes: u64,
+}
 
 /// When the requests of a section are sent.
 enum Pace {
@@ -107,7 +116,7 @@ impl TraceSummary {
     /// A comment for those who run the job by fio, which creates the file that it names.
     fn remark_for_fio(&self, limit_bytes: u64) -> String {
         const WRITES: &str = "; fio writes a file `load`";
-        match self.end_bytes.min(limit_bytes) {
+        match (self.end_bytes - self.base_bytes(limit_bytes)).min(limit_bytes) {
             // Counters show no addresses.
             0 => format!("{WRITES}: name an idle device or a file to overwrite"),
             end => {
@@ -126,8 +135,10 @@ impl TraceSummary {
         let share_kept = pair.iter().filter(|it| it.requests * RARE >= self.requests[index / 2]);
         let iops =
             share * kind.requests as f64 / share_kept.map(|kind| kind.requests).sum::<u64>() as f64;
-        let [end, least] = kind.extent_mib(self.end_bytes, limit_bytes);
-        let (clones, pace) = kind.pace(is_sequential, iops, (end / least).min(CLONES_MAX));
+        let base = self.base_bytes(limit_bytes);
+        let place = kind.place_within([base, self.end_bytes], limit_bytes);
+        let parts = if is_sequential { place.bytes / place.least_bytes } else { CLONES_MAX };
+        let (clones, pace) = kind.pace(is_sequential, iops, parts.min(CLONES_MAX));
         let flushes = if index >= 2 { self.flush_every() } else { None };
         let mut text = format!("[{name}]\nrw={rw}\nbssplit={}\n", split(&kind.sizes));
         let others = other_sizes(&kind.sizes);
@@ -135,7 +146,7 @@ impl TraceSummary {
             let all = kind.requests;
             text += &format!("; {others} of {all} requests had sizes too rare for bssplit\n");
         }
-        text += &kind.place(is_sequential, clones, self.end_bytes, limit_bytes);
+        text += &kind.place_options(is_sequential, clones, place);
         if clones > 1 {
             text += &format!("numjobs={clones}\n");
         }
@@ -164,6 +175,12 @@ impl TraceSummary {
             text += &format!("fsync={writes}\n");
         }
         text
+    }
+
+    /// The address that becomes the first of a volume: zero, unless the trace ends behind it.
+    fn base_bytes(&self, limit_bytes: u64) -> u64 {
+        let least = self.kinds.iter().map(|kind| kind.range[0]).min().unwrap_or(0);
+        if self.end_bytes > limit_bytes { least.min(self.end_bytes) / MIB * MIB } else { 0 }
     }
 
     /// Writes from one flush to the next, unless flushes are rare.
@@ -199,46 +216,76 @@ impl LoadClass {
         rated
     }
 
-    /// Where the addressed part ends, within `limit_bytes`, and the least part of a clone, in MiB.
-    fn extent_mib(&self, end_bytes: u64, limit_bytes: u64) -> [u64; 2] {
+    /// The addresses that it has, in whole sectors and within the first `limit_bytes` of a volume,
+    /// for which those of a trace from `base` to `end` are scaled if they do not fit.
+    fn place_within(&self, [base, end]: [u64; 2], limit_bytes: u64) -> FittedPlace {
+        let span = end - base;
         let largest = self.sizes.iter().map(|size| size.bytes).max().unwrap_or(0);
-        let least = largest.div_ceil(MIB).max(1);
-        [end_bytes.min(limit_bytes).div_ceil(MIB).min(limit_bytes / MIB).max(least), least]
+        let least_bytes = largest.next_multiple_of(SECTOR_BYTES).max(SECTOR_BYTES);
+        let scaled = |bytes: u64| match (bytes.saturating_sub(base), span <= limit_bytes) {
+            (bytes, true) => bytes,
+            (bytes, false) => {
+                (u128::from(bytes) * u128::from(limit_bytes) / u128::from(span)) as u64
+            }
+        };
+        let limit = limit_bytes / SECTOR_BYTES * SECTOR_BYTES;
+        let [from, to] = self.range.map(scaled);
+        let from = if span <= limit_bytes { from } else { from / MIB * MIB };
+        let to = to.div_ceil(SECTOR_BYTES).saturating_mul(SECTOR_BYTES).min(limit);
+        let from = (from / SECTOR_BYTES * SECTOR_BYTES).min(to.saturating_sub(least_bytes));
+        FittedPlace { from, bytes: (to - from).max(least_bytes), least_bytes }
     }
 
-    /// The options that say where the requests go, within the first `limit_bytes` of a volume.
-    fn place(&self, is_sequential: bool, clones: u64, end_bytes: u64, limit_bytes: u64) -> String {
+    /// The options that say where the requests go.
+    fn place_options(&self, is_sequential: bool, clones: u64, place: FittedPlace) -> String {
         if self.space.counts.is_empty() {
             // Counters show no addresses.
             return "size=100%\n".to_owned();
         }
-        let scaled = |bytes: u64| match end_bytes <= limit_bytes {
-            true => bytes,
-            false => (u128::from(bytes) * u128::from(limit_bytes) / u128::from(end_bytes)) as u64,
-        };
-        let [end, least] = self.extent_mib(end_bytes, limit_bytes);
+        let FittedPlace { from, bytes, least_bytes } = place;
+        let start = if from > 0 { format!("offset={}\n", amount(from)) } else { String::new() };
         if !is_sequential {
-            let zones = self.zones(end_bytes);
-            return format!("size={end}m\nrandom_distribution=zoned:{zones}\n");
+            let zones = match bytes / ZONES as u64 >= least_bytes {
+                true => format!("random_distribution=zoned:{}\n", self.zones()),
+                false => String::new(),
+            };
+            return format!("{start}size={}\n{zones}", amount(bytes));
         }
-        let from = (scaled(self.range[0]) / MIB).min(end.saturating_sub(clones * least));
-        let each = ((scaled(self.range[1]).div_ceil(MIB).min(end) - from) / clones).max(least);
-        let step = if clones > 1 { format!("offset_increment={each}m\n") } else { String::new() };
-        format!("offset={from}m\nsize={each}m\n{step}")
+        // Each clone starts at a whole request, as the streams of most programs do.
+        let each = (bytes / clones / least_bytes * least_bytes).max(least_bytes);
+        let step = match clones > 1 {
+            true => format!("offset_increment={}\n", amount(each)),
+            false => String::new(),
+        };
+        format!("{start}size={}\n{step}", amount(each))
     }
 
-    /// The share of the requests in each tenth of the addresses, as `access/size:access/size:…`.
-    fn zones(&self, end_bytes: u64) -> String {
-        let mut counts = [0; ZONES];
+    /// The share of the requests in each tenth of the range, as `access/size:access/size:…`. Those
+    /// of a bin are spread evenly over the part of it that is in the range.
+    fn zones(&self) -> String {
+        let [from, to] = self.range.map(|it| it as f64);
+        let mut counts = [0.0; ZONES];
         for (index, bin) in self.space.counts.iter().enumerate() {
-            let middle = index as u64 * self.space.width + self.space.width / 2;
-            let zone = u128::from(middle) * ZONES as u128 / u128::from(end_bytes.max(1));
-            counts[(zone as usize).min(ZONES - 1)] += bin[0];
+            let start = (index as u64 * self.space.width) as f64;
+            let (start, end) = (start.max(from), (start + self.space.width as f64).min(to));
+            for (zone, count) in counts.iter_mut().enumerate() {
+                let edge = |zone: usize| from + (to - from) * zone as f64 / ZONES as f64;
+                let common = end.min(edge(zone + 1)) - start.max(edge(zone));
+                *count += bin[0] as f64 * common.max(0.0) / (end - start).max(1.0);
+            }
         }
-        let shares = whole_percents(&counts);
+        let shares = whole_percents(&counts.map(|count| (count * 1e3).round() as u64));
         let size = 100 / ZONES as u64;
         let zones = shares.iter().map(|share| format!("{share}/{size}"));
         zones.collect::<Vec<String>>().join(":")
+    }
+}
+
+/// Bytes as fio reads them.
+fn amount(bytes: u64) -> String {
+    match bytes.is_multiple_of(MIB) {
+        true => format!("{}m", bytes / MIB),
+        false => format!("{}k", bytes / KIB),
     }
 }
 

@@ -474,15 +474,16 @@ fn a_fitted_job_has_the_figures_of_the_trace() {
     let text = file.summary(None).unwrap().fit("a.csv", u64::MAX).unwrap();
     for line in [
         "[sequential-reads]",
-        "offset=1024m",
+        "offset=1048584k",
         "bssplit=8192/100",
         "rate_iops=1001",
         "rate_process=linear",
         "[random-writes]",
         "bssplit=4096/100",
         "rate_iops=100",
-        "size=1032m",
-        "random_distribution=zoned:100/10:0/10:0/10:0/10:0/10:0/10:0/10:0/10:0/10:0/10",
+        "size=7992k",
+        "size=3964k",
+        "random_distribution=zoned:10/10:10/10:10/10:10/10:10/10:10/10:10/10:10/10:10/10:10/10",
         "runtime=1",
     ] {
         assert!(text.lines().any(|known| known == line), "{line} is not in:\n{text}");

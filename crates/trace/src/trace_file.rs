@@ -13,6 +13,8 @@ pub struct TraceFile {
     path: PathBuf,
     /// Format, as given or detected.
     pub format: &'static TraceFormat,
+    /// Units of its times, offsets and lengths.
+    pub units: String,
     /// The one device that is read; all if `None`.
     pub device: Option<String>,
     /// Size and time of modification when the format was found.
@@ -42,7 +44,7 @@ impl TraceFile {
                 detected.map_err(|error| error.in_file(path.display().to_string()))?
             }
         };
-        Ok(TraceFile { path, format, device, version })
+        Ok(TraceFile { path, format, units: format.units_of(&head), device, version })
     }
 
     /// A reader at the start of the trace. `seed` decides the times within a second if the trace

@@ -14,7 +14,19 @@ fn headers_of_columns_say_what_is_lacking() {
         (
             "\u{feff}Timestamp,Kind,LBA,Size\n1,R,0,4096\n",
             "the header has no column Type (or op, operation, iotype, rw, direction), nor Offset \
-             (or byteoffset, offsetbytes, sector)",
+             (or byteoffset, sector)",
+        ),
+        (
+            "Timestamp,Type,Sector,Offset,Size\n1,R,0,0,4096\n",
+            "as msr: line 1: the columns Sector and Offset say the same",
+        ),
+        (
+            "Timestamp_us,Type,Offset,Size,Latency\n1,R,0,4096,5\n",
+            "line 1: the column Timestamp_us names its unit, and Latency does not",
+        ),
+        (
+            "array,job,section,requests,policy,seed,iops\na,b,c,read,d,1,2\n",
+            "the file has figures that `mirrorball report` wrote, and no requests",
         ),
         (
             "Timestamp,Type,Offset,Size\n0.5,R,0,4096\n",
@@ -35,6 +47,31 @@ fn times_have_the_unit_of_their_header() {
     let times = |it: &TraceRecord| (it.arrival.0, it.response.unwrap().0);
     let times: Vec<(u64, u64)> = records.iter().map(times).collect();
     assert_eq!(times, [(0, 1_500_000), (1_000, 2_000_000)]);
+}
+
+/// Requests of two disks in one file are not those of one.
+#[test]
+fn a_column_of_devices_divides_a_trace() {
+    let text = "Device,Timestamp_us,Type,Offset,Size\nsda,1,R,0,4096\nsdb,2,R,0,4096\n";
+    let format = TraceFormat::by_name("msr").unwrap();
+    let records = read_all(reader(text.as_bytes(), format, Some("sdb"), 1)).unwrap();
+    assert_eq!(records.len(), 1);
+}
+
+#[test]
+fn units_are_those_of_the_header() {
+    let format = TraceFormat::by_name("msr").unwrap();
+    for (text, expected) in [
+        ("128166372010810581,srv,0,Write,8192,4096,54086\n", format.units),
+        ("ts,op,offset,size,latency\n1,R,0,4096,5\n", {
+            "by its header: 100 ns, response in 100 ns; bytes"
+        }),
+        ("Time (s),op,sector,size_kb\n1,R,0,4\n", {
+            "by its header: s; offsets in sectors of 512 bytes, sizes in KiB"
+        }),
+    ] {
+        assert_eq!(format.units_of(text.as_bytes()), expected, "{text}");
+    }
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub(super) fn run(args: &TraceArgs) -> Result<Ending, Failure> {
     let wrong = |error| Failure::WrongUse(Error::new(error));
     let file = TraceFile::new(path, args.format.as_deref(), args.device.clone()).map_err(wrong)?;
     let summary = TraceSummary::of(&file).map_err(wrong)?;
-    let (name, units) = (file.format.name, file.format.units);
+    let (name, units) = (file.format.name, &file.units);
     let description = format!("format    {name} ({units})\n{}", summary.describe());
     match args.fit.as_deref().is_some_and(output_file::is_stdout) {
         true => screen::say(description.trim_end()),

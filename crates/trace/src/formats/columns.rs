@@ -16,12 +16,13 @@
 //! - DiskSim's flags are hexadecimal, the lowest is that of a read. MQSim has its columns with a
 //!   clock in whole nanoseconds: a time with a point is one of DiskSim.
 
+use super::header_words::{CLOCKS, ColumnClock, SPANS, Unit, is_header, unquoted};
 use super::{FrameParser, LINES, Parsed, TimeOrder, TraceFormat};
 use crate::device_names::DeviceNames;
 use crate::fields::{OTHER_FORMAT, blank_fields, decimal, times, unexpected, whole};
 use crate::record::{RawRecord, TraceOp};
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::units::{BLOCK_BYTES, Nanos};
+use mirrorball_core::units::{BLOCK_BYTES, Nanos, format_bytes};
 
 pub(super) const MSR: TraceFormat = TraceFormat {
     has_response: true,
@@ -29,7 +30,7 @@ pub(super) const MSR: TraceFormat = TraceFormat {
         "msr",
         "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime, or as a header says, which \
          needs Timestamp (or Timestamp_s, _ms, _us, _ns), Type (Read, Write, R, W), Offset and \
-         Size (or Sector, Sectors)",
+         Size (or Sector, Sectors; or Offset_KiB, _MiB, _sectors), and may have Device",
         "100 ns since 1601, response in 100 ns; bytes",
         "MSR Cambridge, SNIA IOTTA 388; mirrorball capture",
         || Parser::boxed(&MSR, [Time, Host, Device, Op, Offset, Length, Response], MSR_LAYOUT),
@@ -151,23 +152,6 @@ const CONTENTS: usize = Other as usize + 1;
 /// Columns that a header must name.
 const NEEDED: [ColumnContent; 4] = [Time, Op, Offset, Length];
 
-/// The unit that the name of a column says.
-enum Unit {
-    Clock(ColumnClock),
-    Sectors,
-}
-
-/// The clock of the times and of the response times.
-#[derive(Clone, Copy)]
-enum ColumnClock {
-    /// Whole numbers of so many ns.
-    Ticks(u64),
-    /// Decimal numbers of 10^9, 10^6, … ns, by the number of digits.
-    Decimal(u32),
-    /// Milliseconds with a point.
-    PointedMillis,
-}
-
 /// The operations in their column.
 #[derive(Clone, Copy)]
 enum Ops {
@@ -220,11 +204,11 @@ const MSR_LAYOUT: Layout = Layout {
     aliases: &[
         ("time arrivaltime ts", Time),
         ("host server", Host),
-        ("disk diskid volume lun", Device),
+        ("disk diskid volume lun device dev devicename deviceid drive", Device),
         ("op operation iotype rw direction", Op),
-        ("byteoffset offsetbytes sector", Offset),
-        ("length len bytes iosize sizebytes lengthbytes sectors", Length),
-        ("response latency", Response),
+        ("byteoffset sector", Offset),
+        ("length len bytes iosize sectors", Length),
+        ("response latency lat duration", Response),
         ("process", Process),
     ],
     ..BYTES
@@ -254,23 +238,6 @@ const SIMULATOR: Layout = Layout {
     ops: Ops::ReadFlag,
     ..BYTES
 };
-
-/// Ends of names of times in a header, with their clocks.
-const CLOCKS: [(&str, ColumnClock); 4] = [
-    ("ns", ColumnClock::Decimal(0)),
-    ("us", ColumnClock::Decimal(3)),
-    ("ms", ColumnClock::Decimal(6)),
-    ("s", ColumnClock::Decimal(9)),
-];
-
-/// True for a line of names separated by commas.
-pub(super) fn is_header(line: &[u8]) -> bool {
-    let mut count = 0;
-    line.split(|byte| *byte == b',').all(|name| {
-        count += 1;
-        name.trim_ascii().first().is_some_and(u8::is_ascii_alphabetic) && name.len() > 1
-    }) && count >= NEEDED.len()
-}
 
 struct Parser {
     layout: Layout,
@@ -303,30 +270,51 @@ impl Parser {
     }
 
     /// Reads a line as a header. Returns false if it names no time, operation, offset and length.
+    /// Fails if two columns say the same, or of two times one has a unit.
     #[cold]
-    fn read_header(&mut self, line: &[u8]) -> bool {
+    fn read_header(&mut self, line: &[u8]) -> Result<bool, Diagnostic> {
         let line = String::from_utf8_lossy(line);
-        let found: Vec<_> = line.split(',').map(|name| self.column_of(name)).collect();
+        let names: Vec<&str> = line.split(',').map(str::trim).collect();
+        let found: Vec<_> = names.iter().map(|name| self.column_of(name)).collect();
         let order: Vec<_> = found.iter().map(|(content, _)| *content).collect();
-        let is_header = NEEDED.iter().all(|needed| order.contains(needed));
-        if is_header {
-            (self.order, self.has_header) = (order, true);
-            for (content, unit) in found {
-                match (content, unit) {
-                    (Time, Some(Unit::Clock(clock))) => self.clocks[0] = clock,
-                    (Response, Some(Unit::Clock(clock))) => self.clocks[1] = clock,
-                    (Offset, Some(Unit::Sectors)) => self.layout.units[0] = BLOCK_BYTES,
-                    (Length, Some(Unit::Sectors)) => self.layout.units[1] = BLOCK_BYTES,
-                    _ => {}
-                }
+        if !NEEDED.iter().all(|needed| order.contains(needed)) {
+            return Ok(false);
+        }
+        for (index, content) in order.iter().enumerate().filter(|(_, it)| **it != Other) {
+            if let Some(first) = order[..index].iter().position(|it| it == content) {
+                let (first, second) = (names[first], names[index]);
+                let message = format!("the columns {first} and {second} say the same");
+                let help = "rename the one that is not to be read, for example to `unused`";
+                return Err(Diagnostic::new(message).with_help(help));
             }
         }
-        is_header
+        let place = |wanted| order.iter().position(|it| *it == wanted);
+        if let (Some(time), Some(response)) = (place(Time), place(Response))
+            && found[time].1.is_some() != found[response].1.is_some()
+        {
+            let with = |has: bool| if found[time].1.is_some() == has { time } else { response };
+            let (with, without) = (names[with(true)], names[with(false)]);
+            let message = format!("the column {with} names its unit, and {without} does not");
+            let help = format!("name it {without}_s, {without}_ms, {without}_us or {without}_ns");
+            return Err(Diagnostic::new(message).with_help(help));
+        }
+        (self.order, self.has_header) = (order, true);
+        for (content, unit) in found {
+            match (content, unit) {
+                (Time, Some(Unit::Clock(clock))) => self.clocks[0] = clock,
+                (Response, Some(Unit::Clock(clock))) => self.clocks[1] = clock,
+                (Offset, Some(Unit::Bytes(bytes))) => self.layout.units[0] = bytes,
+                (Length, Some(Unit::Bytes(bytes))) => self.layout.units[1] = bytes,
+                _ => {}
+            }
+        }
+        Ok(true)
     }
 
     /// The content of the column that a header names, and its unit if the name says one.
     fn column_of(&self, name: &str) -> (ColumnContent, Option<Unit>) {
-        let plain = |name: &str| name.to_lowercase().replace(['_', ' ', '(', ')'], "");
+        let marks = ['_', '-', ' ', '(', ')', '[', ']', '"'];
+        let plain = |name: &str| name.to_lowercase().replace(marks, "");
         let name = plain(name);
         let own: Vec<_> = self.order.iter().map(|it| (self.names[*it as usize], *it)).collect();
         let content_of = |name: &str| {
@@ -336,13 +324,15 @@ impl Parser {
         };
         if let Some(content) = content_of(&name) {
             let is_sectors = name.starts_with("sector") && !self.layout.aliases.is_empty();
-            return (content, is_sectors.then_some(Unit::Sectors));
+            return (content, is_sectors.then_some(Unit::Bytes(BLOCK_BYTES)));
         }
-        let of_clock = CLOCKS.iter().find_map(|(end, clock)| {
+        let clocks = CLOCKS.map(|(end, clock)| (end, Unit::Clock(clock), [Time, Response]));
+        let spans = SPANS.map(|(end, bytes)| (end, Unit::Bytes(bytes), [Offset, Length]));
+        let of_unit = clocks.into_iter().chain(spans).find_map(|(end, unit, contents)| {
             let content = content_of(name.strip_suffix(end)?)?;
-            matches!(content, Time | Response).then_some((content, Some(Unit::Clock(*clock))))
+            contents.contains(&content).then_some((content, Some(unit)))
         });
-        of_clock.unwrap_or((Other, None))
+        of_unit.unwrap_or((Other, None))
     }
 
     /// The error for a header that lacks a column, with the names that it may have.
@@ -371,7 +361,7 @@ impl Parser {
             count += 1;
         };
         match self.layout.has_commas {
-            true => line.split(|&byte| byte == b',').for_each(|field| put(field.trim_ascii())),
+            true => line.split(|&byte| byte == b',').for_each(|field| put(unquoted(field))),
             false => blank_fields(line).for_each(put),
         }
         let needed = self.order.len();
@@ -385,10 +375,38 @@ impl Parser {
 }
 
 impl FrameParser for Parser {
+    fn units(&self) -> Option<String> {
+        if !self.has_header || self.layout.aliases.is_empty() {
+            return None;
+        }
+        let clock = |index: usize| match self.clocks[index] {
+            ColumnClock::Decimal(digits) => {
+                ["ns", "µs", "ms", "s"].get(digits as usize / 3).copied().unwrap_or_default()
+            }
+            _ => "100 ns",
+        };
+        let span = |index: usize| match self.layout.units[index] {
+            1 => "bytes".to_owned(),
+            BLOCK_BYTES => "sectors of 512 bytes".to_owned(),
+            bytes => format_bytes(bytes).trim_start_matches("1 ").to_owned(),
+        };
+        let response = match self.order.contains(&Response) {
+            true => format!(", response in {}", clock(1)),
+            false => String::new(),
+        };
+        let (offset, length) = (span(0), span(1));
+        let spans = match offset == length {
+            true => offset,
+            false => format!("offsets in {offset}, sizes in {length}"),
+        };
+        Some(format!("by its header: {}{response}; {spans}", clock(0)))
+    }
+
     fn parse(&mut self, line: &[u8], devices: &mut DeviceNames) -> Parsed {
         let line = line.trim_ascii();
         let Some(first) = line.first().filter(|first| **first != b'#') else { return Ok(None) };
-        if first.is_ascii_alphabetic() && self.read_header(line) {
+        let is_word = first.is_ascii_alphabetic() || *first == b'"';
+        if is_word && self.read_header(line)? {
             return Ok(None);
         }
         if !self.has_header && !self.layout.aliases.is_empty() && is_header(line) {

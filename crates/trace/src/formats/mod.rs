@@ -6,6 +6,7 @@ mod blktrace;
 mod cloudphysics;
 mod columns;
 mod fio;
+mod header_words;
 mod oracle_general;
 pub(crate) mod tracepoints;
 
@@ -23,6 +24,11 @@ type Parsed = Result<Option<RawRecord>, Diagnostic>;
 pub(crate) trait FrameParser: Send {
     /// Parses a line without its end, or a binary record.
     fn parse(&mut self, frame: &[u8], devices: &mut DeviceNames) -> Parsed;
+
+    /// Units of times, offsets and lengths, if the file itself says them.
+    fn units(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Treatment of the times of a format.
@@ -101,11 +107,17 @@ const COMPRESSIONS: [(&[u8], &str, &str); 4] = [
 ];
 
 /// First words of what has no places of requests, and what to use instead.
-const WITHOUT_PLACES: [(&[u8], &str, &str); 3] = [
+const WITHOUT_PLACES: [(&[u8], &str, &str); 6] = [
+    (b"array,job,section,requests,", OF_REPORT, REPORT_HELP),
+    (b"set,array,job,section,requests,", OF_REPORT, REPORT_HELP),
+    (b"Device  ", "iostat counts requests, and does not list them", "record them: blktrace"),
     (b"TIME(ms) ", "biosnoop of bpftrace has no sectors", "use biosnoop of bcc or libbpf-tools"),
     (b"COMM ", "the requests of iosnoop have no times", "run iosnoop -ts"),
     (b"TIMESTAMP ", "the columns have no sectors", "use blktrace, or biosnoop of bcc"),
 ];
+
+const OF_REPORT: &str = "the file has figures that `mirrorball report` wrote, and no requests";
+const REPORT_HELP: &str = "give the results folder to `mirrorball report`, and here a trace";
 
 /// Bytes at the start of a file that detection looks at.
 pub(crate) const HEAD_BYTES: usize = 16 << 10;
@@ -174,6 +186,16 @@ impl TraceFormat {
         }
     }
 
+    /// Units of the requests of a file with this head.
+    pub(crate) fn units_of(&self, head: &[u8]) -> String {
+        let mut frames = FrameReader::new(Box::new(Cursor::new(head.to_vec())), self.framing);
+        let (mut parser, mut devices) = ((self.parser)(), DeviceNames::default());
+        while let Ok(Some(frame)) = frames.next()
+            && let Ok(None) = parser.parse(frame, &mut devices)
+        {}
+        parser.units().unwrap_or_else(|| self.units.to_owned())
+    }
+
     /// The format that understands the most requests of a head before an error, and the error.
     fn nearest(head: &[u8]) -> Option<(&'static TraceFormat, String)> {
         let failed = FORMATS.iter().filter_map(|format| match format.understands(head) {
@@ -183,7 +205,8 @@ impl TraceFormat {
         // A header of columns is one of the format that takes any order of them.
         let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let first = first.strip_prefix(BOM).unwrap_or(first);
-        let by_header = columns::MSR.understands(head).err().filter(|_| columns::is_header(first));
+        let by_header =
+            columns::MSR.understands(head).err().filter(|_| header_words::is_header(first));
         let by_header = by_header.map(|(_, line, fault)| (0, &columns::MSR, line, fault));
         let nearest = failed.max_by_key(|(found, ..)| *found);
         let (_, format, line, fault) = by_header.or(nearest)?;
