@@ -1,7 +1,7 @@
 //! `mirrorball explain`: one choice after the other, in every form, and what it refuses.
 
 use crate::common::samples::{ARRAY, JOB};
-use crate::common::{Folder, stdout};
+use crate::common::{Folder, check_generated, stdout};
 use serde_json::Value;
 use std::fs;
 
@@ -10,6 +10,16 @@ fn folder() -> Folder {
     fs::write(folder.path("pair.toml"), ARRAY).unwrap();
     fs::write(folder.path("reader.fio"), JOB).unwrap();
     folder
+}
+
+const CHAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results.md");
+
+#[test]
+fn the_example_of_the_guide_is_what_is_printed() {
+    let line = "explain two-hdd-raid1 four-streams --policy gmirror/load --reads 4";
+    let words: Vec<&str> = line.split(' ').collect();
+    let printed = stdout(&Folder::new().run(&words));
+    check_generated(CHAPTER, "choices", &format!("```text\n$ mirrorball {line}\n{printed}```"));
 }
 
 #[test]

@@ -227,16 +227,24 @@ fn amount_of(job: &Section) -> Option<String> {
         return delay;
     }
     let each = if job.clones > 1 { " by each process" } else { "" };
+    let within = |bytes: u64| match job.size {
+        Some(SizeOrPercent::Bytes(all)) => bytes.min(all),
+        _ => bytes,
+    };
+    let (pass, total) = match (job.passes_end_with_file, job.pass_bytes.map(within)) {
+        (true, pass) => (None, job.io_bytes.or(pass)),
+        (false, pass) => (pass, job.io_bytes),
+    };
     line_of([
         delay,
-        job.io_bytes.map(|bytes| match job.loops {
+        total.map(|bytes| match job.loops {
             1 => format!("{} in all{each}", size(bytes)),
             loops => format!("at most {} in all{each}", size(bytes.saturating_mul(loops))),
         }),
         job.io_percent.map(|percent| format!("{percent} % of it in a pass")),
-        job.pass_bytes.map(|bytes| format!("{} in a pass{each}", size(bytes))),
+        pass.map(|bytes| format!("{} in a pass{each}", size(bytes))),
         job.number_ios.map(|count| format!("at most {count} requests in a pass{each}")),
-        (job.loops > 1).then(|| match (job.size, job.pass_bytes, job.io_bytes, job.io_percent) {
+        (job.loops > 1).then(|| match (job.size, pass, total, job.io_percent) {
             (Some(SizeOrPercent::Bytes(bytes)), pass, None, None) => {
                 let all = pass.unwrap_or(bytes).saturating_mul(job.loops);
                 format!("{} passes, {} in all{each}", job.loops, size(all))

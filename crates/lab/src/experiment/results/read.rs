@@ -47,7 +47,12 @@ fn diagnosed(bytes: &[u8], error: &serde_json::Error) -> String {
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
         // fio writes its notes before its JSON.
         let is_fio = bytes.windows(FIO_MARK.len()).any(|window| window == FIO_MARK.as_bytes());
-        return if is_fio { OF_FIO.to_owned() } else { OF_NO_PROGRAM.to_owned() };
+        let is_of_report = CSV_MARKS.iter().any(|mark| bytes.starts_with(mark.as_bytes()));
+        return match (is_fio, is_of_report) {
+            (true, _) => OF_FIO.to_owned(),
+            (_, true) => OF_REPORT.to_owned(),
+            _ => OF_NO_PROGRAM.to_owned(),
+        };
     };
     let has = |key: &str| value.get(key).is_some();
     if has("fio version") {
@@ -77,6 +82,10 @@ fn diagnosed(bytes: &[u8], error: &serde_json::Error) -> String {
 }
 
 const FIO_MARK: &str = "\"fio version\"";
+/// First words of `--format csv`.
+const CSV_MARKS: [&str; 2] = ["array,job,section,", "set,array,job,section,"];
+const OF_REPORT: &str = "has the figures of a report as CSV, which is not read back\n  help: give \
+                         the results folder";
 const OF_FIO: &str = "is output of fio\n  help: `mirrorball import fio FILE -o DIR` converts it";
 const OF_NO_PROGRAM: &str = "is not a result of mirrorball: it is not JSON\n  help: give a results \
                              folder, or files from its `cells` folder";

@@ -92,7 +92,7 @@ fn what_is_no_cell_is_named_with_what_it_is() {
     let write = |text: &'static str| {
         move |folder: &TempDir| fs::write(cell_file(folder, "j.a-xx.seed-2"), text).unwrap()
     };
-    let cases: [(&'static str, &str); 8] = [
+    let cases: [(&'static str, &str); 9] = [
         ("", "is empty"),
         (
             "{\"schema_version\":4,\"program_ver",
@@ -109,6 +109,7 @@ fn what_is_no_cell_is_named_with_what_it_is() {
         ),
         ("{\"fio version\" : \"fio-3.33\"}", "is output of fio"),
         ("{\"results\":[]}", "is JSON, but not a result of mirrorball"),
+        ("array,job,section,requests\n", "has the figures of a report as CSV"),
         (
             "IOPS: 94\n",
             "is not a result of mirrorball: it is not JSON\n  help: give a results folder",
