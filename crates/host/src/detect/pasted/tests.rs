@@ -42,6 +42,31 @@ fn a_file_system_on_a_seed_device_is_taken_for_no_mirror() {
     assert!(found.iter().all(Result::is_err), "{found:?}");
 }
 
+/// The longest row is as long as some terminals are wide, and what follows it is a row of its own.
+#[test]
+fn a_pool_of_unlike_mirrors_is_refused_whatever_the_states_of_its_disks() {
+    let pool = |state: &str| {
+        format!(
+            "  pool: tank\n state: DEGRADED\nconfig:\n\n\
+             \tNAME        STATE     READ WRITE CKSUM\n\
+             \ttank        DEGRADED     0     0     0\n\
+             \t  mirror-0  DEGRADED     0     0     0\n\
+             \t    sda     ONLINE       0     0     0\n\
+             \t    sdb     {state}\n\
+             \t    sdc     ONLINE       0     0     0\n\
+             \t  mirror-1  ONLINE       0     0     0\n\
+             \t    sdd     ONLINE       0     0     0\n\
+             \t    sde     ONLINE       0     0     0\n"
+        )
+    };
+    for state in ["ONLINE       0     0     0", "FAULTED     34    12     0  too many errors"] {
+        let found = detect_pasted(&pool(state));
+        let [Err(error)] = &found[..] else { panic!("{state}: {found:?}") };
+        let message = &error.clone().into_diagnostic().message;
+        assert!(message.ends_with("its mirrors have different numbers of disks"), "{message}");
+    }
+}
+
 /// At most one of them serves.
 #[test]
 fn paths_without_a_choice_are_named_with_their_states() {

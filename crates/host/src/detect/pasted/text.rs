@@ -87,13 +87,18 @@ pub(super) fn listed_strings(lines: &[String]) -> Vec<String> {
     lines.iter().flat_map(|line| line.lines()).map(str::to_owned).collect()
 }
 
-/// The lines with those joined again that a terminal of `width` columns broke.
+/// The lines with those joined again that a terminal of `width` columns broke. A line that begins
+/// with blanks and a name is a row of its own.
 pub(super) fn joined_at(lines: &[String], width: usize) -> Vec<String> {
+    let is_row = |line: &str| {
+        let rest = line.trim_start_matches("  ");
+        rest.len() < line.len() && rest.trim_start().starts_with(char::is_alphabetic)
+    };
     let mut joined: Vec<String> = Vec::new();
     let mut is_open = false;
     for line in lines {
         match joined.last_mut() {
-            Some(last) if is_open => last.push_str(line),
+            Some(last) if is_open && !is_row(line) => last.push_str(line),
             _ => joined.push(line.clone()),
         }
         is_open = line.chars().count() == width;
