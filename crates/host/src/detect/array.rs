@@ -208,8 +208,7 @@ impl DetectedArray {
     pub fn recovered_bytes(&self, member: &DetectedMember) -> u64 {
         let recovers = matches!(self.condition.activity.as_deref(), Some("recover" | "resilver"));
         let percent = self.condition.progress_percent.filter(|_| recovers && member.is_rebuilding);
-        let disk_bytes = member.disk.as_ref().and_then(|disk| disk.size_bytes);
-        let size = member.filled_bytes().or(member.size_bytes).or(disk_bytes);
+        let size = member.filled_bytes().or(member.size_or_of_disk());
         let (Some(percent), Some(size)) = (percent, size) else { return 0 };
         // Progress has one digit after the point.
         let per_mille = (percent * 10.0).round() as u64;
@@ -288,12 +287,17 @@ pub struct DetectedMember {
 }
 
 impl DetectedMember {
+    /// Its size, if that is known, else that of its disk.
+    pub(super) fn size_or_of_disk(&self) -> Option<u64> {
+        self.size_bytes.or(self.disk.as_ref()?.size_bytes)
+    }
+
     /// Bytes that hold data, if these are known and no small part: a new file system is described
     /// as it will be when it is filled.
     pub(super) fn filled_bytes(&self) -> Option<u64> {
         /// Least part of a member that counts as filled: one in this many.
         const LEAST_PART: u64 = 20;
-        let size = self.size_bytes?;
+        let size = self.size_or_of_disk()?;
         self.used_bytes.filter(|used| *used >= size / LEAST_PART && *used < size)
     }
 }

@@ -210,14 +210,18 @@ fn write_place(text: &mut String, member: &DetectedMember, layout: Option<ArrayL
     /// Array files take parts of whole pages.
     const PAGE: u64 = 4096;
     let disk_bytes = member.disk.as_ref().and_then(|disk| disk.size_bytes);
-    let Some(size_bytes) = member.size_bytes else {
+    // What holds no data is neither read nor scrubbed.
+    let filled_bytes = member.filled_bytes();
+    if member.size_bytes.is_none() {
         let like = if disk_bytes.is_some() { "disk, used whole" } else { "model" };
         line(text, &format!("# guessed: the size is that of the {like}"));
-        disk_bytes.into_iter().for_each(|bytes| key(text, "size", &size(bytes)));
-        return;
-    };
-    // What holds no data is neither read nor scrubbed.
-    let data_bytes = member.filled_bytes().unwrap_or(size_bytes);
+        if filled_bytes.is_none() {
+            disk_bytes.into_iter().for_each(|bytes| key(text, "size", &size(bytes)));
+        }
+    }
+    let known_bytes = member.size_bytes.or(filled_bytes.and(disk_bytes));
+    let Some(size_bytes) = known_bytes else { return };
+    let data_bytes = filled_bytes.unwrap_or(size_bytes);
     if data_bytes < size_bytes {
         line(text, &format!("# holds data in {data_bytes} of {size_bytes} bytes"));
     }

@@ -140,11 +140,11 @@ impl ZfsPool {
             policy.text = None;
         }
         let mut members = members(sysroot, &mirrors);
-        let listed = self.listed(sysroot);
-        let of_pool = self.allocated_bytes(&listed).map(|bytes| bytes / mirrors.len() as u64);
-        for member in &mut members {
-            let own = listed.iter().find(|(name, _)| Some(name) == member.group.as_ref());
-            member.used_bytes = own.map(|(_, bytes)| *bytes).or(of_pool);
+        self.set_used_bytes(sysroot, mirrors.len() as u64, &mut members);
+        if sysroot.is_pasted() && members.iter().any(|member| member.used_bytes.is_none()) {
+            let unknown = "the text does not say how much data the pool has: taken as full: paste \
+                           the output of `zpool list -v`, too";
+            notes.push(unknown.to_owned());
         }
         complete(&mut members);
         notes.extend(notes_on(&members));
@@ -243,6 +243,16 @@ impl ZfsPool {
             Some((name.to_owned(), size_of(rest.split_whitespace().nth(1)?)?))
         };
         pool.into_iter().chain(vdevs).filter_map(row).collect()
+    }
+
+    /// Sets how much data each member of the mirrors has, as far as that is known.
+    fn set_used_bytes(&self, sysroot: &Sysroot, mirrors: u64, members: &mut [DetectedMember]) {
+        let listed = self.listed(sysroot);
+        let of_pool = self.allocated_bytes(&listed).map(|bytes| bytes / mirrors);
+        for member in members {
+            let own = listed.iter().find(|(name, _)| Some(name) == member.group.as_ref());
+            member.used_bytes = own.map(|(_, bytes)| *bytes).or(of_pool);
+        }
     }
 
     /// Bytes that hold data, with their copies counted once.
@@ -387,7 +397,8 @@ impl ZfsPool {
             }
             _ => return,
         }
-        let is_resilvering = row.contains("(resilvering)");
+        // A terminal may have broken the line before the bracket.
+        let is_resilvering = row.contains("(resilvering");
         if level == 1 {
             self.vdevs.push(Vdev { name: name.to_owned(), ..Vdev::default() });
         } else if let Some(vdev) = self.vdevs.last_mut() {
