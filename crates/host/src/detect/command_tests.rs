@@ -20,7 +20,9 @@ fn is_of_class(word: &str, class: &str) -> bool {
     let one_of = |words: &[&str]| words.contains(&word);
     match class {
         "md-flag" => one_of(&["writemostly", "-writemostly"]),
-        "md" => word.starts_with("md") && is_plain("_"),
+        "md" => word == "ARRAY" || word.starts_with("md") && is_plain("_"),
+        // Below /dev, where udev makes a name of the array.
+        "md-path" => word.starts_with("md") && is_plain("_/"),
         // The names of sysfs, which never begin with those of the device mapper.
         "kernel" => {
             let number = word.strip_prefix("dm-").map(|it| it.parse::<u32>().is_ok());
@@ -129,6 +131,8 @@ fn flagged(spec: &str, array: &ArraySpec, system: &System) -> BTreeSet<String> {
         let kernel = member.kernel_name.clone();
         let kernel = kernel.unwrap_or_else(|| device.trim_start_matches("/dev/").to_owned());
         let array = array.source.as_ref().unwrap().name.as_deref().unwrap();
+        // The name of the kernel is not known then.
+        let array = if array.contains('/') { "ARRAY" } else { array };
         match system.name {
             "lvm" => device,
             _ => format!("/sys/block/{array}/md/dev-{kernel}/state"),

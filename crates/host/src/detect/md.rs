@@ -109,7 +109,7 @@ impl<'a> Md<'a> {
     /// Describes it. Fails if the number of its members, or its layout, cannot be read or has no
     /// profile.
     pub(super) fn array(&self) -> Result<DetectedArray, DetectError> {
-        let name = &self.device.name;
+        let name = &self.device.name.replace('!', "/");
         let Some(slots) = self.number("raid_disks").filter(|slots| *slots <= MEMBERS_MAX) else {
             let what = format!("{name}: cannot read the number of its members (md/raid_disks)");
             return Err(unreadable(what, STOPPING));

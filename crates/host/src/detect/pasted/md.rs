@@ -229,13 +229,13 @@ pub(super) fn read_mdadm(tree: &mut Tree, lines: &[&str]) {
     }
 }
 
-/// The name of the kernel: `md0` of `md/0`, `md_data` of `md/data`.
+/// The name of the kernel: `md0` of `md/0`; below `/dev`, where it is not known: `md/data`.
 fn name_of(device: &str) -> String {
     let name = base_name(device).trim_matches(|it: char| !it.is_ascii_alphanumeric());
     match () {
         () if is_md_name(name) => name.to_owned(),
         () if name.starts_with(|it: char| it.is_ascii_digit()) => format!("md{name}"),
-        () => format!("md_{name}"),
+        () => format!("md/{name}"),
     }
 }
 

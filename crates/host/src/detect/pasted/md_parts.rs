@@ -24,7 +24,11 @@ pub(super) fn add(tree: &mut Tree, name: &str, mut array: MdArray) {
         tree.md.insert(name.to_owned(), array);
         return;
     };
-    let Some(before) = tree.md.get_mut(&name_before) else { return };
+    let is_of_kernel = |name: &str| !name.contains('/');
+    let takes_name = is_of_kernel(name) && !is_of_kernel(&name_before);
+    let name = if takes_name && !tree.md.contains_key(name) { name } else { &name_before };
+    let Some(before) = tree.md.remove(&name_before) else { return };
+    let before = tree.md.entry(name.to_owned()).or_insert(before);
     let contradictions = contradictions(&name_before, before, &array);
     // A superblock says what it knew when it was written: what runs says more.
     let is_superblock = is_superblock(&array);

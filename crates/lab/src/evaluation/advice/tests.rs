@@ -2,7 +2,7 @@
 
 use super::answer::{Answer, ArrayAnswer, WhatIf};
 use super::*;
-use crate::experiment::systems::find;
+use crate::experiment::systems::{find, state_command};
 use crate::fixtures::{Achieved, criteria, measurement, plan, section, study, study_of};
 use crate::report::Style;
 use mirrorball_core::histogram::Histogram;
@@ -249,6 +249,28 @@ fn the_most_urgent_step_stands_first() {
     let spare = "degraded, the spare sdc stands in for sdb (FAULTED); resilver at 5 %";
     let waits = "resilver at 5 %: wait for its end first…one more failure may lose data";
     begins(spare, &["12 checksum errors", waits, "replace that disk then"]);
+}
+
+/// `mdadm` takes a path below `/dev`, sysfs has the name of the kernel.
+#[test]
+fn an_array_whose_name_of_the_kernel_is_not_known_has_no_made_up_path() {
+    let (md, mut pair) = (find("md").unwrap(), array("md", "md raid1"));
+    pair.source.as_mut().unwrap().name = Some("md/data".to_owned());
+    let of = |failed: &[u64]| {
+        let settings = md.settings(&pair, None);
+        let flag = settings.iter().find(|it| it.spec == "md/raid1+write-mostly:1").unwrap();
+        let in_force = InForce { spec: "md/raid1", written: None, is_default: true, failed };
+        flag.commands(md, &pair, in_force)
+    };
+    assert_eq!(of(&[1]).add, ["mdadm /dev/md/data --add --write-mostly /dev/NEW"]);
+    assert_eq!(of(&[]).set, ["echo writemostly > /sys/block/ARRAY/md/dev-sda/state"]);
+    let meaning = "ARRAY is the name in /proc/mdstat, for example md0";
+    assert_eq!(of(&[]).placeholders, [meaning]);
+    let limit = md.limit_of(None).unwrap().knob.commands(md, &pair, 1000, None);
+    assert_eq!(limit.set, ["echo 1000 > /sys/block/ARRAY/md/sync_speed_max"]);
+    assert_eq!(limit.placeholders, [meaning]);
+    let shown = state_command(md.errors.as_ref().unwrap(), &pair, None);
+    assert_eq!(shown, "grep . /sys/block/ARRAY/md/dev-*/errors");
 }
 
 #[test]

@@ -51,6 +51,8 @@ const UNKNOWN: [(&str, &str, &str); 11] = [
     ("{devid}", "DEVID", "the devid of the member"),
     ("{policy}", "POLICY", "the name of the policy"),
 ];
+/// The folder of an array in templates.
+const IN_SYSFS: &str = "/sys/block/{array}";
 /// How commands name a member whose device is not known.
 const UNKNOWN_DEVICE: &str = "DEVICE-";
 /// How commands name the disk in the place of a failed one.
@@ -178,6 +180,7 @@ impl Setting {
             ("{bytes}", bytes.map_or_else(String::new, |bytes| bytes.to_string())),
         ];
         let known = [
+            (IN_SYSFS, in_sysfs(source.name.as_deref())),
             ("{array}", source.name),
             ("{nqn}", source.fsid.clone()),
             ("{fsid}", source.fsid),
@@ -214,6 +217,7 @@ impl NumberSetting {
             ("{sectors}", Some((kib * 2).to_string())),
             ("{previous}", previous.map(|kib| kib.to_string())),
             ("{previous_sectors}", previous.map(|kib| (kib * 2).to_string())),
+            (IN_SYSFS, in_sysfs(source.name.as_deref())),
             ("{array}", plain(source.name)),
             ("{fsid}", plain(source.fsid)),
         ];
@@ -282,12 +286,19 @@ pub fn state_command(template: &str, array: &ArraySpec, member: Option<&MemberSp
     let name = |member: &MemberSpec| member.device.clone().or(member.kernel_name.clone());
     let device = member.and_then(name);
     let words = [
+        (IN_SYSFS, in_sysfs(source.name.as_deref()).unwrap_or_else(|| IN_SYSFS.to_owned())),
         ("{array}", known(source.name, "ARRAY")),
         ("{mount}", known(source.mount, "MOUNT")),
         ("{devid}", devid.to_string()),
         ("{device}", known(device, &format!("{UNKNOWN_DEVICE}{devid}"))),
     ];
     words.iter().fold(template.to_owned(), |text, (word, value)| text.replace(word, value))
+}
+
+/// The folder of an array whose name is a path below `/dev`, as `md/data`: sysfs has the name of
+/// the kernel, which is not known then.
+fn in_sysfs(name: Option<&str>) -> Option<String> {
+    name.filter(|it| it.contains('/')).map(|_| "/sys/block/ARRAY".to_owned())
 }
 
 /// The commands but for writes to a file that a later one writes again.
