@@ -72,7 +72,7 @@ fn the_new_disk_of_a_failed_member_is_added_with_its_flag() {
     let first = text.clone();
     let text = words(&text);
     for part in [
-        "replace devid 1 first: `mdadm /dev/md0 --add /dev/NEW`",
+        "replace devid 1 first: `mdadm /dev/md0 --add --write-mostly /dev/NEW`",
         "NEW is the disk in the place of the one that failed",
         "until then devid 2 serves all reads",
     ] {
@@ -103,9 +103,9 @@ fn a_missing_disk_can_be_replaced_by_one_of_a_model() {
     let error = stderr(&output);
     assert!(error.contains("`mirrorball advise pair.toml --what-if replace=1:MODEL`"), "{error}");
     let text = stdout(&folder.run(&[&run[..], &["--what-if", "replace=1:hdd-5k4"]].concat()));
-    let state = "State degraded: replace devid 1 first: `mdadm /dev/ARRAY --add /dev/NEW`; one \
-                 more failure may lose data State the answer is for after that: devid 1 is \
-                 replaced by hdd-5k4 of";
+    let state = "State degraded: replace devid 1 first: `mdadm /dev/ARRAY --add --write-mostly \
+                 /dev/NEW`; one more failure may lose data State the answer is for after that: \
+                 devid 1 is replaced by hdd-5k4 of";
     assert!(words(&text).starts_with(state), "{text}");
     assert!(text.contains("devid 1: simulated as hdd-5k4"), "{text}");
     assert!(text.contains("md/raid1+write-mostly:1"), "{text}");

@@ -235,7 +235,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     array.is_example_because = target.is_example_because;
     array.condition = target.condition.or(condition);
     let condition = array.condition.as_deref();
-    array.first = first_steps(system, &spec, condition, &out_of_service);
+    let add = array.add_commands();
+    array.first = first_steps(system, &spec, condition, &out_of_service, add);
     array
         .first
         .extend(target.planned.iter().map(|it| format!("the answer is for after that: {it}")));

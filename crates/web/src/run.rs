@@ -173,7 +173,8 @@ impl Run {
         array.condition.clone_from(&self.condition);
         let (system, spec) = (self.question.chosen.system, &self.question.inputs.array);
         let condition = array.condition.as_deref();
-        array.first = first_steps(system, spec, condition, &self.out);
+        let add = array.add_commands();
+        array.first = first_steps(system, spec, condition, &self.out, add);
         let mut value = self.written(&array, is_dead);
         value["more"] = json!(more);
         value["plan"] = json!(part);

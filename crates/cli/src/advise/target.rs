@@ -299,7 +299,7 @@ pub(super) fn check_choice(array: &str, spec: &ArraySpec) -> Result<(), Failure>
     let source = spec.source.clone().unwrap_or_default();
     let condition = source.condition.as_deref().unwrap_or("degraded");
     let state = match systems::find(&source.system) {
-        Ok(system) => first_steps(system, spec, Some(condition), &[]).join("; "),
+        Ok(system) => first_steps(system, spec, Some(condition), &[], &[]).join("; "),
         Err(_) => format!("devid {} is missing", failed.join(", ")),
     };
     Err(Failure::Fault(anyhow!(

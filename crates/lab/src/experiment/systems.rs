@@ -86,6 +86,8 @@ pub struct System {
     pub restore: Option<String>,
     /// Command that puts the disk `/dev/NEW` in the place of a failed member.
     pub replace: Option<String>,
+    /// Command that mounts it without the failed member, which `replace` needs.
+    pub unmounted: Option<String>,
     /// Command that shows the state of the members and what runs in the background.
     pub state: Option<String>,
     /// Command that shows the errors that it has counted; `state` does if there is none.

@@ -13,19 +13,35 @@ const LEFT: &str = " left at its rate";
 const STANDS_IN: &str = " stands in for ";
 
 /// The steps for an array with this condition, as `detect` words it, the most urgent first. The
-/// members `out` of `array` are not in service on the machine.
+/// members `out` of `array` are not in service on the machine, and `add` has the commands that the
+/// advice gives for new disks.
 pub fn first_steps(
     system: &System,
     array: &ArraySpec,
     condition: Option<&str>,
     out: &[OutOfService],
+    add: &[String],
+) -> Vec<String> {
+    let mut steps = steps(system, array, condition, out, add);
+    let has_mount = array.source.as_ref().is_some_and(|source| source.mount.is_some());
+    let unexplained = steps.iter_mut().find(|step| !has_mount && step.contains(" MOUNT`"));
+    unexplained.into_iter().for_each(|step| *step += "; MOUNT is its mount point");
+    steps
+}
+
+fn steps(
+    system: &System,
+    array: &ArraySpec,
+    condition: Option<&str>,
+    out: &[OutOfService],
+    add: &[String],
 ) -> Vec<String> {
     let shown_by = |template: &Option<String>| {
         let command = template.as_ref().map(|it| state_command(it, array, None));
         command.map_or(String::new(), |command| format!(" (`{command}`)"))
     };
     let show_errors = if system.errors.is_some() { &system.errors } else { &system.state };
-    let counted = counted_errors(array, &shown_by(show_errors));
+    let counted = counted_errors(array, out, &shown_by(show_errors));
     let Some(condition) = condition else { return counted.into_iter().collect() };
     let is_copying =
         |state: &str| ["resync", "recover", "resilver"].iter().any(|work| state.starts_with(work));
@@ -51,7 +67,7 @@ pub fn first_steps(
             );
         }
         if state.starts_with("degraded") {
-            return format!("{state}: {}", replacement(system, array, out, &shown));
+            return format!("{state}: {}", replacement(system, array, (out, add), &shown));
         }
         match state.split(' ').next() {
             Some("some") => {
@@ -80,14 +96,21 @@ pub fn first_steps(
     steps
 }
 
-/// The step for members with errors: a disk that has them is not the one to rely on.
-fn counted_errors(array: &ArraySpec, shown: &str) -> Option<String> {
+/// True if this member is to be replaced.
+fn is_failed(member: &MemberSpec, out: &[OutOfService]) -> bool {
+    !member.is_in_service() || out.iter().any(|it| it.is_failed && it.devid == member.devid)
+}
+
+/// The step for members with errors that are not to be replaced: a disk that has them is not the
+/// one to rely on.
+fn counted_errors(array: &ArraySpec, out: &[OutOfService], shown: &str) -> Option<String> {
     let of = |member: &MemberSpec| {
         let device = member.device.as_deref().and_then(|path| path.rsplit('/').next());
         let name = device.map_or_else(|| format!("devid {}", member.devid), str::to_owned);
         Some(format!("{name}: {}", member.errors.as_ref()?))
     };
-    let all: Vec<String> = array.members.iter().filter_map(of).collect();
+    let kept = array.members.iter().filter(|member| !is_failed(member, out));
+    let all: Vec<String> = kept.filter_map(of).collect();
     let first = all.first()?;
     let (counted, cause) = match &all[..] {
         [_] => (first.clone(), "the disk, its cable or its port"),
@@ -123,13 +146,15 @@ pub fn slow_work(condition: Option<&str>, maintenance: Option<&Maintenance>) -> 
     })
 }
 
-/// Which members are to be replaced, and how.
-fn replacement(system: &System, array: &ArraySpec, out: &[OutOfService], shown: &str) -> String {
-    let is_failed = |member: &&MemberSpec| {
-        let is_out = out.iter().any(|it| it.is_failed && it.devid == member.devid);
-        is_out || !member.is_in_service()
-    };
-    let failed: Vec<&MemberSpec> = array.members.iter().filter(is_failed).collect();
+/// Which members are to be replaced, and how: with the flag of the advice, if that gives it one.
+fn replacement(
+    system: &System,
+    array: &ArraySpec,
+    (out, add): (&[OutOfService], &[String]),
+    shown: &str,
+) -> String {
+    let failed = array.members.iter().filter(|member| is_failed(member, out));
+    let failed: Vec<&MemberSpec> = failed.collect();
     if failed.is_empty() {
         return format!("find the member that is missing or not online first{shown}");
     }
@@ -137,16 +162,29 @@ fn replacement(system: &System, array: &ArraySpec, out: &[OutOfService], shown: 
     let mut text = format!("replace devid {} first", devids.join(" and "));
     if let Some(template) = &system.replace {
         let command = |member: &&MemberSpec| {
-            let command = state_command(template, array, Some(member));
-            match failed.len() {
-                1 => command,
-                _ => command.replace("/dev/NEW", &format!("/dev/NEW-{}", member.devid)),
-            }
+            let new = match failed.len() {
+                1 => "/dev/NEW".to_owned(),
+                _ => format!("/dev/NEW-{}", member.devid),
+            };
+            let flagged = add.iter().find(|command| command.ends_with(&new)).cloned();
+            let plain = || state_command(template, array, Some(member)).replace("/dev/NEW", &new);
+            flagged.unwrap_or_else(plain)
         };
         let commands = failed.iter().map(command);
         let mut commands: Vec<String> = commands.map(|command| format!("`{command}`")).collect();
         commands.dedup();
         text += &format!(": {}", commands.join(", "));
+    }
+    let is_mounted = array.source.as_ref().is_some_and(|source| source.mount.is_some());
+    let mounting = system.unmounted.as_ref().filter(|_| !is_mounted);
+    let present = array.members.iter().find(|member| !is_failed(member, out));
+    let mounting = mounting.map(|template| state_command(template, array, present));
+    text += &mounting.map_or_else(String::new, |it| format!("; if it is not mounted: `{it}`"));
+    for (member, errors) in failed.iter().filter_map(|it| Some((it, it.errors.as_ref()?))) {
+        text += &format!(
+            "; devid {} has {errors}: its cable or its port can cause them, too",
+            member.devid
+        );
     }
     let copies = array.chunk_map().map_or(0, |map| map.copies());
     if failed.len() + 1 >= copies {
@@ -156,6 +194,11 @@ fn replacement(system: &System, array: &ArraySpec, out: &[OutOfService], shown: 
 }
 
 impl ArrayAnswer {
+    /// The commands of the advice for the new disks of failed members.
+    pub fn add_commands(&self) -> &[String] {
+        self.advice.offered.as_ref().map_or(&[], |it| &it.commands.add)
+    }
+
     /// The array that the advice is for, if the real one is not as it should be.
     pub(super) fn advised_array(&self) -> Option<String> {
         self.condition.as_ref()?;
