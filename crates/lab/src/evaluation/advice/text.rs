@@ -66,7 +66,9 @@ fn members_and_figures(array: &ArrayAnswer, style: Style) -> String {
     if let Some(maintenance) = &array.maintenance {
         text += &format!("\n{}", times(maintenance, &array.advice, style));
         let limited = maintenance.limited.as_ref();
-        let is_whole = array.members.iter().all(|member| member.is_in_service);
+        // A member that is not simulated is missing in all rows.
+        let is_whole =
+            array.members.iter().all(|member| member.is_in_service || member.remark.is_none());
         text += &limited.map_or_else(String::new, |it| limits(it, is_whole, style));
     }
     text

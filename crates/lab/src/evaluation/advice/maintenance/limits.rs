@@ -1,10 +1,12 @@
 //! A limit of the system's own on its rebuild or scrub: what it costs in time, and what a reader
 //! gains meanwhile.
 
+use super::super::confidence::is_guess;
 use super::{LOADS, Load, MaintenanceOptions, Window, Work, WorkTime, job, run_all};
 use crate::experiment::systems::{Commands, LimitedWork, System, WorkLimit};
 use anyhow::Result;
 use mirrorball_core::histogram::Histogram;
+use mirrorball_core::member::MemberState;
 use mirrorball_disk::array_file::ArraySpec;
 use mirrorball_sim::record::RunRecord;
 #[cfg(test)]
@@ -18,6 +20,11 @@ const PARTS: [u64; 3] = [2, 5, 20];
 /// What to know of the undo where the limit in force is not known.
 const UNDO_IS_DEFAULT: &str = ". `undo` restores the default: if `check` shows another limit \
                                before, set it instead";
+/// Why no limit is named.
+const NOT_WHOLE: &str = "No limit is advised until the array is whole: one more failure may lose \
+                         data";
+const GUESSED: &str = "No limit is advised while the disks are guessed";
+const NO_GAIN: &str = "The limit needs no change: half the rate brings the reader less than 10 %";
 /// A limit below the one in force is worth a command from this factor on, in reads per second or
 /// in the time within which 99 of a hundred end, if the other loses less than that.
 const WORTH_A_LIMIT: f64 = 1.1;
@@ -42,7 +49,9 @@ pub struct LimitedTimes {
     pub p99_ns_without: u64,
     /// Each limit, the widest first: as it is, then less.
     pub rows: Vec<LimitedTime>,
-    /// How to set the limit of the second row; none if the load gains little by it.
+    /// When to set the limit of the second row, or why not to.
+    pub remark: String,
+    /// How to set it; none if it is not to be set.
     pub commands: Option<Commands>,
 }
 
@@ -98,17 +107,29 @@ pub(super) fn measure(
     if rows.len() < 2 {
         return Ok(None);
     }
-    let half = Some(rows[1]).filter(|row| row.is_worth_over(&rows[0]));
-    let half_kib = half.and_then(|row| row.kib);
+    let is_whole = options.rebuilt_devid.is_none()
+        && array.members.iter().all(|member| member.state == MemberState::InSync);
+    let work = unlimited.row.work;
+    let (is_advised, remark) = match () {
+        () if !is_whole => (false, NOT_WHOLE.to_owned()),
+        () if is_guess(array) => (false, GUESSED.to_owned()),
+        () if !rows[1].is_worth_over(&rows[0]) => (false, NO_GAIN.to_owned()),
+        () => {
+            let work = work.split(' ').next().unwrap_or_default();
+            (true, format!("Only if readers matter more than an early end of the {work}:"))
+        }
+    };
+    let half_kib = rows[1].kib.filter(|_| is_advised);
     let commands = half_kib.map(|kib| limit_commands(array, (system, limit), kib));
     Ok(Some(LimitedTimes {
-        work: unlimited.row.work,
+        work,
         policy: policy.clone(),
         load: READER.name,
         limit: limit.knob.name.clone(),
         reads_per_s_without,
         p99_ns_without,
         rows,
+        remark,
         commands,
     }))
 }

@@ -100,14 +100,40 @@ fn a_limit_costs_time_and_is_the_gain_of_a_reader() {
     assert!((rate - 1.0).abs() < 0.1, "{row:?}");
 }
 
-/// The slower a new hard disk is rebuilt next to an SSD, the more often it serves a read, alone.
+/// A rebuild at the default limit leaves readers of NVMe disks nearly what they have.
 #[test]
 fn no_limit_is_set_that_brings_a_reader_nothing() {
-    let text = "layout = \"md-raid1\"\n[[member]]\nmodel = \"hdd-7k2-desktop\"\n\
-                rebuilding = \"1MB\"\n[[member]]\nmodel = \"ssd-sata-consumer\"\n";
+    let text = "layout = \"md-raid1\"\n[[member]]\nmodel = \"nvme-gen4\"\n\
+                [[member]]\nmodel = \"nvme-gen4\"\n";
     let limited = measured_of(text, &["md/raid1"], find("md").ok()).limited.unwrap();
-    assert!(limited.rows[1].reads_per_s < limited.rows[0].reads_per_s, "{limited:?}");
     assert_eq!(limited.commands, None, "{limited:?}");
+    assert!(limited.remark.starts_with("The limit needs no change: "), "{limited:?}");
+}
+
+/// A pair of equal disks gains by a limit, so a remark says why none is named.
+#[test]
+fn no_limit_is_advised_while_copies_are_missing_or_disks_are_guessed() {
+    let limited = |state: &str| {
+        let text = format!(
+            "layout = \"md-raid1\"\n[[member]]\nmodel = \"hdd-7k2-ent\"\n\
+             [[member]]\nmodel = \"hdd-7k2-ent\"\n{state}\n"
+        );
+        measured_of(&text, &["md/raid1"], find("md").ok()).limited.unwrap()
+    };
+    let whole = limited("");
+    assert_eq!(whole.remark, "Only if readers matter more than an early end of the rebuild:");
+    assert!(whole.commands.is_some());
+    let whole = "No limit is advised until the array is whole: ";
+    let guessed = "No limit is advised while the disks are guessed";
+    for (state, remark) in [
+        ("rebuilding = \"1MB\"", whole),
+        ("failed = true", whole),
+        ("confidence = \"guessed\"", guessed),
+    ] {
+        let limited = limited(state);
+        assert!(limited.remark.starts_with(remark), "{state}: {limited:?}");
+        assert_eq!(limited.commands, None, "{state}");
+    }
 }
 
 /// The largest device decides the time of a scrub, so the readers with it and without it read

@@ -73,12 +73,9 @@ pub(super) fn limits(limited: &LimitedTimes, is_whole: bool, style: Style) -> St
     let title = format!("{work} with {load} under {policy}, each device limited by {limit}");
     let columns = ["time", "reads/s", "99 % within"];
     let table = table("limit", &columns, rows, style);
-    let none = "The limit needs no change: half the rate brings the reader less than 10 %";
-    let commands = match &limited.commands {
-        Some(commands) => knob_lines(commands, width),
-        None => wrapped(none, width) + "\n",
-    };
-    format!("\n{}\n{table}{commands}", wrapped(&first_capital(&title), width))
+    let commands = limited.commands.as_ref().map_or_else(String::new, |it| knob_lines(it, width));
+    let title = wrapped(&first_capital(&title), width);
+    format!("\n{title}\n{table}{}\n{commands}", wrapped(&limited.remark, width))
 }
 
 fn first_capital(text: &str) -> String {
