@@ -38,7 +38,7 @@ fn of_a_running_recovery_the_rest_is_rebuilt() {
     ];
     machine(&folder, "md-raid1-hdd-ssd", "md", &recover);
     let text = stdout(&folder.run(&[&["advise", "--sysroot", "md"][..], &SHORT].concat()));
-    assert!(text.contains("recover at 25.6 %: wait for its end first"), "{text}");
+    assert!(text.contains("recovery at 25.6 %: wait for its end first"), "{text}");
     assert!(text.contains("rebuild of devid 1 (74 % left)"), "{text}");
     // The file of `detect` says the same.
     let detect = ["detect", "--sysroot", "md", "-o", "md0.toml"];

@@ -285,7 +285,8 @@ fn availability(policy: &'static str) -> Vec<(String, String)> {
         let (text, meanings) = system.described(&text);
         let parts = [vec![text], meanings].concat();
         if offer.set.is_some() {
-            facts.push((format!("set in {}", system.title), parts.join("; ")));
+            let what = offer.modifier.as_ref().map_or_else(String::new, |it| format!("+{it} "));
+            facts.push((format!("set {what}in {}", system.title), parts.join("; ")));
         }
     }
     facts

@@ -163,8 +163,11 @@ fn new_disk(sysroot: &Sysroot, number: usize, name: &str) -> Result<NewDisk> {
     let model = model_name(model).map_err(|error| {
         let help = "a disk of --new is a model, a model with a size such as hdd-smr:8TB, or a \
                     device of this machine such as /dev/sda";
-        let near = error.help.unwrap_or_default();
-        anyhow!("--new: {}\n  help: {near}; {help}", error.message)
+        if name.starts_with("/dev/") {
+            return anyhow!("--new: there is no disk {name}\n  help: {help}");
+        }
+        let near = error.help.map_or_else(String::new, |near| near + "; ");
+        anyhow!("--new: {}\n  help: {near}{help}", error.message)
     })?;
     let mut table = format!("model = {model:?}\n");
     if let Some(size) = size {

@@ -372,6 +372,8 @@ impl ArrayCondition {
             });
         }
         if let Some(activity) = &self.activity {
+            // `/proc/mdstat` has the noun, sysfs the verb.
+            let activity = if activity == "recover" { "recovery" } else { activity };
             let progress = self.progress_percent.map(|percent| format!(" at {percent:.1} %"));
             // At the start the rate says little.
             let is_telling = self.progress_percent.is_some_and(|percent| percent >= 1.0);

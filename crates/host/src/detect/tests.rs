@@ -115,7 +115,7 @@ fn a_running_recovery_says_how_far_the_member_is() {
         [("dev-sda/state", Some("spare\n")), ("sync_action", Some("recover\n")), completed];
     let (_folder, root) = changed("md-raid1-hdd-ssd", &recover);
     let text = detect_at(&root, "md0").unwrap().array_file();
-    assert!(text.contains("condition = \"recover at 25.6 %\""), "{text}");
+    assert!(text.contains("condition = \"recovery at 25.6 %\""), "{text}");
     // 25.6 % of 976630464 KiB are 244157.6 MiB.
     assert!(text.contains("rebuilding = \"244157MiB\" # state: spare"), "{text}");
     assert!(ArrayFile::parse(&text, "a.toml").is_ok(), "{text}");

@@ -87,9 +87,9 @@ fn a_limit_costs_time_and_is_the_gain_of_a_reader() {
     assert!(!commands.persist.unwrap().contains("undo"));
     assert!((md.work[3].times[0].bytes_per_s / (30_000.0 * 1024.0) - 1.0).abs() < 0.02);
     let slow = |state: &str| slow_work(Some(state), Some(&measured_of(&own, &["md/raid1"], None)));
-    let remark = slow("degraded; recover at 12.6 %, 5000 h left at its rate").unwrap();
-    assert!(remark.starts_with("recover: 5000 h left at its rate, but"), "{remark}");
-    assert_eq!(slow("recover at 12.6 %, 20 h left at its rate"), None);
+    let remark = slow("degraded; recovery at 12.6 %, 5000 h left at its rate").unwrap();
+    assert!(remark.starts_with("recovery: 5000 h left at its rate, but"), "{remark}");
+    assert_eq!(slow("recovery at 12.6 %, 20 h left at its rate"), None);
     // btrfs has no limit until one is set, and it is of each device.
     let text = text.replace("layout = \"md-raid1\"", "profile = \"raid1\"");
     let btrfs = find("btrfs").unwrap();
