@@ -14,7 +14,7 @@
 //! checksums, and the checksum is replaced. This holds for reads as well as for the resync, so a
 //! block reads the same before and after. Where a mirror in sync lacks a bad block, its checksum is
 //! no hint: no mirror had it right, and a write that was replied to took it off the list. There,
-//! and in a region with hints, no mismatch counts: a mirror may have a write that was cut.
+//! and in an unsynced region, no mismatch counts: a mirror may have a write that was cut.
 
 use crate::StoreGate;
 use crate::checksum::{BlockDigest, CHECKSUM_BLOCK_BYTES, UNKNOWN};
@@ -155,11 +155,11 @@ impl StoreGate {
             && !in_sync.any(|mirror| self.bad.overlaps(mirror.member, block))
     }
 
-    /// Returns true if a mirror may hold a block by a write that a crash cut: its region is
-    /// unsynced since the start, or another mirror still lacks it.
+    /// Returns true if a mirror may hold other data without damage: those of a write that a crash
+    /// cut or that failed elsewhere.
     fn may_be_cut(&self, plan: &PiecePlan, block: &Range<u64>) -> bool {
         let mut mirrors = plan.mirrors().iter();
-        self.hinted.overlaps(block) || mirrors.any(|it| self.bad.overlaps(it.member, block))
+        self.may_differ(block) || mirrors.any(|it| self.bad.overlaps(it.member, block))
     }
 
     /// Forgets the checksum of a block, which is a hint that no mirror matches.

@@ -336,6 +336,28 @@ fn mirrors_with_other_data_of_the_same_checksum_are_synchronised_or_found() {
     assert_eq!((mirrors.len(), rig.mismatched()), (2, [0, 0]));
 }
 
+/// A resync copies a write that only the member which is being rebuilt got.
+#[test]
+fn a_mirror_that_a_copy_did_not_reach_has_no_mismatch() {
+    let mut rig = Rig::new();
+    rig.write(0, 7, 8);
+    rig.calm_down();
+    let rebuilt = MemberIndex(0);
+    fail_member(&mut rig.volume, rebuilt);
+    rig.run_ios(0, &mut []);
+    rig.volume.set_member_state(rebuilt, MemberState::Rebuilding { recovered_bytes: 9 << 20 });
+    let block = 100 * BLOCK;
+    *rig.at(0, block) = 8;
+    command(&mut rig.volume, |store, _| store.add_unsynced(0..REGION_BYTES));
+    rig.failures.push((1, Op::Write, rig.place(1, block) as u64));
+    let mut buffer = vec![0; REGION_BYTES as usize];
+    for is_good in [false, true] {
+        let result = rig.request(RequestKind::Resync, 0, &mut buffer);
+        assert_eq!((result.is_ok(), rig.mismatched()), (is_good, [0, 0]));
+    }
+    assert_eq!((*rig.at(1, block), rig.failures.len()), (8, 0));
+}
+
 #[test]
 fn a_bad_sector_and_a_bad_block_in_one_piece_are_both_mended() {
     let mut rig = Rig::new();
