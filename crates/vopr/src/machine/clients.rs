@@ -231,7 +231,9 @@ impl Machine {
         // The good mirror may have been lost, or a record of the dirty log.
         let is_excused =
             self.shape.has_checksums && (self.damage.has_bad_metadata || !self.is_promised(block));
-        let is_excused = is_excused || was_lost || self.is_lost(block);
+        // It was a bad block, and a crash cut a write of it.
+        let is_cut = self.is_listed(block) && self.oracle.possible(block).len() > 1;
+        let is_excused = is_excused || was_lost || is_cut || self.is_lost(block);
         match result {
             Err(VolumeError::Unreadable) if !is_excused && is_well && changes == self.changes => {
                 Err(format!("{request:?} of block {block} failed, though all members are well"))
