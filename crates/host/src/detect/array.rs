@@ -287,7 +287,7 @@ pub struct DetectedMember {
 }
 
 impl DetectedMember {
-    /// Its size, if that is known, else that of its disk.
+    /// The size, if that is known, else that of its disk.
     pub(super) fn size_or_of_disk(&self) -> Option<u64> {
         self.size_bytes.or(self.disk.as_ref()?.size_bytes)
     }
