@@ -305,6 +305,10 @@ fn devices_that_cannot_or_should_not_replace_a_member_are_refused() {
         (&["replace", "2", "luks.img"], &["contains an encrypted volume (LUKS)", "--occupied"]),
         (&["replace", "2", "other.img"], &["a member of the volume `other`", "--occupied"]),
         (&["replace", "2", ""], &["path of a device is empty"]),
+        (
+            &["replace", "2", "nbd://backup/b"],
+            &["cannot be copied to another machine: `nbd://backup/b`", "members fail 2`"],
+        ),
     ] {
         let error = refused(&folder, arguments);
         assert!(parts.iter().all(|part| error.contains(part)), "{arguments:?}: {error}");

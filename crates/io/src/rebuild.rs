@@ -24,7 +24,7 @@ use crate::device_address::DeviceAddress;
 use crate::driver::buffers::BufferKey;
 use crate::driver::{EventOwner, Token};
 use crate::executor::{Executor, IoReply, IoRequest, SCRUB_BLOCK_BYTES, Target};
-use crate::reopen::{MemberPlace, OpenRequest, ReopenedMember, Reopener};
+use crate::reopen::{MemberPlace, OpenRequest, OpenedMember, ReopenedMember, Reopener};
 pub use copies::MemberCopy;
 use copies::can_copy;
 pub use error::{RebuildError, RebuildTask};
@@ -34,7 +34,7 @@ use mirrorball_core::units::Nanos;
 use mirrorball_store::REGION_BYTES;
 use mirrorball_store::StoreGate;
 pub(crate) use refusals::member_at;
-use refusals::{is_failed, refuse_member, refuse_needed};
+use refusals::{is_failed, refuse_member, refuse_needed, refuse_remote};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RebuildRequest {
@@ -218,6 +218,7 @@ impl Rebuild {
         if is_replaced {
             self.refuse_copied(member, devid)?;
             refuse_needed(member, executor)?;
+            request.replacement.iter().try_for_each(|to| refuse_remote(member, to, executor))?;
             return self.open(member, request, executor);
         }
         if state == MemberState::InSync && !self.is_copying(member) {
@@ -279,40 +280,44 @@ impl Rebuild {
                     Err(RebuildError::Unfit { devid, why })
                 }
                 Err(why) => Err(RebuildError::NotBack { devid, why }),
-                // Another member may have failed since the request.
-                Ok(opened) => match refuse_needed(member, executor) {
-                    Err(error) if !is_failed(member, executor) => Err(error),
-                    _ if can_copy(member, &opened.source, executor) => {
-                        self.begin_copy(member, place, opened, request.rate, executor)
-                    }
-                    _ => {
-                        let attached = executor.attach(member, opened.source);
-                        if let (Ok(()), Some(volume)) = (&attached, executor.volume_mut()) {
-                            volume.change_gate(|store, array| match place {
-                                MemberPlace::Spare(_, uuid) => {
-                                    store.on_spare_used(member, uuid, array);
-                                }
-                                _ => {
-                                    let found = opened.found.as_ref();
-                                    store.on_storage_replaced(member, found, array);
-                                }
-                            });
-                            reopener.on_attached(member, place.clone());
-                        }
-                        let notes = opened.notes;
-                        let opened = RebuildOpened { devid, place, is_copied: false, notes };
-                        attached.map(|()| opened).map_err(|error| RebuildError::NotBack {
-                            devid,
-                            why: error.to_string(),
-                        })
-                    }
-                },
+                Ok(opened) => self.put_in_place(member, place, opened, &request, executor),
             };
             if installed.as_ref().is_ok_and(|opened| !opened.is_copied) {
                 self.start(member, request.rate, executor);
             }
             self.replies.push((request.client, installed));
         }
+    }
+
+    /// Attaches a member that was opened, or begins to copy it.
+    fn put_in_place(
+        &mut self,
+        member: MemberIndex,
+        place: MemberPlace,
+        opened: OpenedMember,
+        request: &RebuildRequest,
+        executor: &mut Executor,
+    ) -> Result<RebuildOpened, RebuildError> {
+        // Another member may have failed since the request, or this one be in sync.
+        if !is_failed(member, executor) {
+            refuse_needed(member, executor)?;
+            refuse_remote(member, &place, executor)?;
+        }
+        if can_copy(member, &opened.source, executor) {
+            return self.begin_copy(member, place, opened, request.rate, executor);
+        }
+        let OpenedMember { source, found, notes, .. } = opened;
+        let devid = request.devid;
+        let attached = executor.attach(member, source);
+        attached.map_err(|error| RebuildError::NotBack { devid, why: error.to_string() })?;
+        let volume = executor.volume_mut().expect("a member of it is rebuilt");
+        volume.change_gate(|store, array| match place {
+            MemberPlace::Spare(_, uuid) => store.on_spare_used(member, uuid, array),
+            _ => store.on_storage_replaced(member, found.as_ref(), array),
+        });
+        let reopener = self.reopener.as_mut().expect("it was opened");
+        reopener.on_attached(member, place.clone());
+        Ok(RebuildOpened { devid, place, is_copied: false, notes })
     }
 
     fn start(&mut self, member: MemberIndex, rate: Option<u64>, executor: &mut Executor) {

@@ -77,6 +77,13 @@ pub enum RebuildError {
         /// True if that is being rebuilt.
         is_rebuilding: bool,
     },
+    /// The member works, and only devices of this machine get a copy while it stays in use.
+    #[error(
+        "the member with devid {devid} works, and cannot be copied to another machine: \
+         `{device}`\n  help: give a device of this machine; or give the member up first, with what \
+         the others cannot read: `ctl members fail {devid}`"
+    )]
+    Remote { devid: u64, device: String },
     /// The device that was named is the member itself, which works.
     #[error(
         "`{device}` is the member with devid {devid} already\n  help: give another device; `ctl \

@@ -4,6 +4,7 @@ use super::RebuildError;
 use crate::device_address::DeviceAddress;
 use crate::driver::FileId;
 use crate::executor::Executor;
+use crate::reopen::MemberPlace;
 use mirrorball_core::member::{Member, MemberIndex, MemberState};
 use mirrorball_store::StoreGate;
 
@@ -29,6 +30,22 @@ pub(super) fn refuse_needed(member: MemberIndex, executor: &Executor) -> Result<
             other: other.config.devid,
             is_rebuilding: other.state != MemberState::Failed,
         }),
+    }
+}
+
+/// Refuses a device of another machine in the place of a member in sync, which would be given up
+/// before the device has its data.
+pub(super) fn refuse_remote(
+    member: MemberIndex,
+    place: &MemberPlace,
+    executor: &Executor,
+) -> Result<(), RebuildError> {
+    let member = &executor.volume().expect("it is a member of one").members()[member];
+    match place.new_device().filter(|device| device.path().is_none()) {
+        Some(device) if member.state == MemberState::InSync => {
+            Err(RebuildError::Remote { devid: member.config.devid, device: device.to_string() })
+        }
+        _ => Ok(()),
     }
 }
 
