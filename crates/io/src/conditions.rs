@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use state::ReportedState;
 use std::fmt;
 pub use texts::{duration_text, limit_text};
-use texts::{failed_text, missing_spare_text, progress_text, recovery_text};
+use texts::{failed_text, missing_spare_text, progress_text, recovery_text, stalled_text};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -79,6 +79,8 @@ pub enum Problem<'a> {
     MemberRemoved,
     /// No connection with the server of a member is open.
     MemberUnreachable,
+    /// No I/O of a member has ended for a time, though this number is in flight.
+    MemberStalled(Nanos, u32),
     /// A member is not in sync everywhere.
     MemberRebuilding(Recovery),
     /// A member is copied to this device, and stays in use until that takes its place.
@@ -196,6 +198,7 @@ impl Problem<'_> {
             Problem::MemberUnreachable => {
                 ("member-unreachable", Warning, "its server can be reached again")
             }
+            Problem::MemberStalled(..) => ("member-stalled", Warning, "it answers again"),
             Problem::MemberRebuilding(_) => ("member-rebuilding", Warning, "its rebuild ended"),
             Problem::MemberReplacing(..) => ("member-replacing", Warning, "its copy ended"),
             Problem::ReplaceFailed(_) => ("replace-failed", Error, "its replacement began again"),
@@ -291,6 +294,7 @@ impl Problem<'_> {
             Problem::MemberUnreachable => {
                 format!("{subject} cannot be reached: no connection with its server is open")
             }
+            Problem::MemberStalled(waits, count) => stalled_text(subject, *waits, *count),
             Problem::MemberRebuilding(recovery) => recovery_text(recovery, subject, situation),
             Problem::MemberReplacing(recovery, copy) => format!(
                 "{subject} is being copied to {}, which takes its place then: {}",
@@ -375,6 +379,10 @@ impl Problem<'_> {
                     .to_owned()
             }
             Problem::MemberUnreachable => "check the server and the network".to_owned(),
+            Problem::MemberStalled(..) if is_writable => format!(
+                "the system gives up by itself, after 30 s for each try as a rule, and the member \
+                 fails then; `ctl members fail {devid}` goes on without it at once"
+            ),
             Problem::ReplaceFailed(_) if is_writable => {
                 format!("`ctl members replace {devid} DEVICE` copies it to another device")
             }

@@ -266,7 +266,8 @@ impl Service {
             control.send_events(executor, (&self.rebuild, &self.scrub, &self.spares));
             control.listen_again(executor)
         });
-        [background, server, control.flatten()].into_iter().flatten().min()
+        let stalled = self.executor.until_stalled();
+        [background, server, control.flatten(), stalled].into_iter().flatten().min()
     }
 
     /// Replies to clients of the control socket whose requests were carried out by other parts, and

@@ -60,6 +60,7 @@ fn all() -> Vec<Problem<'static>> {
         Problem::MemberDiverged,
         Problem::MemberRemoved,
         Problem::MemberUnreachable,
+        Problem::MemberStalled(Nanos::from_secs(12), 5),
         Problem::MemberRebuilding(recovery),
         Problem::MemberReplacing(recovery, copy),
         Problem::ReplaceFailed(copy),

@@ -1,7 +1,7 @@
 //! Texts of conditions that have figures.
 
 use super::{ConditionSubject, FailedCounts, Recovery, Situation};
-use mirrorball_core::units::{counted, format_bytes};
+use mirrorball_core::units::{Nanos, counted, format_bytes};
 
 /// How far the rebuild of a member is.
 pub(super) fn recovery_text(
@@ -50,6 +50,11 @@ pub(super) fn failed_text(counts: &FailedCounts) -> String {
         );
     }
     text
+}
+
+pub(super) fn stalled_text(subject: &ConditionSubject, waits: Nanos, in_flight: u32) -> String {
+    let waits = duration_text(waits.0 / 1_000_000_000);
+    format!("{subject} does not answer: no I/O has ended for {waits}, with {in_flight} in flight")
 }
 
 /// With the devid of the member that was being copied to the spare.

@@ -66,6 +66,9 @@ impl<'a> WatchedParts<'a> {
         for (index, _) in (0..).map(MemberIndex).zip(executor.members()) {
             let problem = self.member_problem(index);
             findings.extend(problem.map(|problem| (About::Member(index), problem)));
+            let stalled = executor.stalled(index);
+            let stalled = stalled.map(|(waits, count)| Problem::MemberStalled(waits, count));
+            findings.extend(stalled.map(|problem| (About::Member(index), problem)));
             let mismatched = scrub.faults_before().mismatched_since(index, executor);
             if mismatched > 0 {
                 let problem = Problem::ChecksumMismatch(mismatched);

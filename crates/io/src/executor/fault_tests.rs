@@ -193,6 +193,32 @@ fn old_storage_that_fails_does_not_fail_the_new_one() {
     }
 }
 
+#[test]
+fn a_member_is_stalled_while_no_io_of_it_ends() {
+    let mut place = Place::new();
+    let stalled = |place: &Place| [0, 1].map(|index| place.executor.stalled(MemberIndex(index)));
+    assert_eq!(place.executor.until_stalled(), None);
+    place.world.set_fault(place.files[1], FileFault::Hangs);
+    place.start(RequestKind::Write);
+    let mut waited = Nanos::ZERO;
+    while stalled(&place)[1].is_none() {
+        place.executor.turn();
+        let limit = place.executor.until_stalled().unwrap();
+        assert!(waited + limit <= Nanos::from_secs(10), "{waited:?} {limit:?}");
+        let step = Duration::from_nanos(limit.0.min(3_000_000_000));
+        let (before, mut done) = (place.executor.time(), Vec::new());
+        place.executor.wait(Some(step), &mut done).unwrap();
+        waited += place.executor.time() - before;
+        done.drain(..).for_each(|done| place.executor.on_event(&done));
+        place.executor.turn();
+    }
+    assert!(stalled(&place)[0].is_none(), "it has nothing in flight");
+    assert_eq!(stalled(&place)[1], Some((Nanos::from_secs(10), 1)));
+    place.world.set_fault(place.files[1], FileFault::None);
+    assert_eq!(place.settle(), [Ok(())]);
+    assert_eq!(stalled(&place), [None; 2]);
+}
+
 impl Place {
     /// Lets this number of requests end.
     fn until(&mut self, count: usize) {

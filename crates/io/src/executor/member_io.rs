@@ -251,6 +251,9 @@ impl Executor {
     pub(super) fn launch(&mut self, io: ActiveIo) {
         let key = self.active.insert(io);
         let slot = &mut self.slots[io.member.get()];
+        if slot.stats.in_flight == 0 {
+            slot.waits_since = self.now;
+        }
         slot.stats.in_flight += 1;
         self.active.get_mut(key).attachment = slot.attachment;
         if io.place != IoPlace::Member {
@@ -329,6 +332,7 @@ impl Executor {
         }
         slot.discards &= io.op != Op::Discard || io.result.is_ok();
         count(&mut slot.stats, &io, now);
+        slot.waits_since = now;
         if let Some(due) = io.due {
             // By the clock, not `self.now`: I/Os that ended earlier in this turn delayed it, too.
             let late = self.clock.model(self.driver.now()).saturating_sub(due);

@@ -13,6 +13,8 @@ pub(super) struct MemberSlot {
     pub(super) config: MemberConfig,
     pub(super) store: Store,
     pub(super) stats: MemberStats,
+    /// Since when it has had I/O in flight without an end of any.
+    pub(super) waits_since: Nanos,
     /// The last error, before it failed.
     pub(super) fault: Option<MemberFault>,
     pub(super) fault_at: Nanos,
@@ -46,6 +48,7 @@ impl MemberSlot {
             config,
             store,
             stats: MemberStats::default(),
+            waits_since: Nanos::ZERO,
             fault: None,
             fault_at: Nanos::ZERO,
             flush: SharedFlush::default(),
