@@ -81,9 +81,15 @@ fn damaged_data_are_read_from_the_other_mirror_and_repaired() {
     );
     let check = ["ctl", "-c", "control", "status", "--check"];
     assert_eq!(folder.run(&check).status.code(), Some(1));
-    folder.ctl(&["scrub", "start"]);
-    wait_until("the scrub", || folder.ctl(&["scrub"]).contains("scrub finished"));
-    assert_eq!(folder.run(&check).status.code(), Some(0), "all was checked since");
+    let scrub = || {
+        folder.ctl(&["scrub", "start"]);
+        wait_until("the scrub", || folder.ctl(&["scrub"]).contains("scrub finished"));
+        folder.run(&check).status.code()
+    };
+    assert_eq!(scrub(), Some(0), "all was checked since");
+    damage(&folder, "b.img", 5);
+    assert_eq!(scrub(), Some(1), "it found damage");
+    assert_eq!(scrub(), Some(0), "it found none");
     let metrics = metrics(&service);
     assert!(metrics.contains("mirrorball_volume_checksums 1"), "{metrics}");
     assert!(metrics.contains("mirrorball_member_mismatched_blocks_total{devid=\"1\"} 2"));

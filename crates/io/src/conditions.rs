@@ -207,7 +207,7 @@ impl Problem<'_> {
                 ("rebuild-left-blocks", Error, "no block is missing on it")
             }
             Problem::ChecksumMismatch(_) => {
-                ("checksum-mismatch", Warning, "a scrub has checked all blocks")
+                ("checksum-mismatch", Warning, "a scrub found no more of them")
             }
             Problem::ChecksumsLost(_) => {
                 ("checksums-lost", Warning, "a scrub has made the checksums that were lost")

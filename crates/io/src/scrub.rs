@@ -78,8 +78,10 @@ pub struct Scrub {
     kept_at: Nanos,
     /// Steps up to this offset are single blocks, to find those that cannot be read.
     single_until: u64,
-    /// Counts of faults when the last scrub finished.
+    /// Counts of faults when the last scrub finished; of blocks that did not match their checksums,
+    /// when it started, so that those which it found itself count until another one.
     faults_before: ServiceFaults,
+    mismatched_at_start: Vec<u64>,
     is_stopping: bool,
 }
 
@@ -144,6 +146,7 @@ impl Scrub {
         (self.settled_bytes, self.single_until) = (0, 0);
         self.to_repair.clear();
         self.mismatched.clear();
+        self.mismatched_at_start = ServiceFaults::now(executor).mismatched_blocks;
         self.bad = BadRanges::default();
         self.is_superseded = self.step_in_flight.is_some();
         self.next_step = executor.driver.now();
@@ -349,6 +352,7 @@ impl Scrub {
         progress.ok_or(())?.state = to;
         if to == ScrubState::Finished {
             self.faults_before = ServiceFaults::now(executor);
+            self.faults_before.mismatched_blocks = std::mem::take(&mut self.mismatched_at_start);
         }
         if to == ScrubState::Cancelled {
             self.to_repair.clear();

@@ -8,7 +8,7 @@ use mirrorball_store::StoreGate;
 #[derive(Clone, Debug, Default)]
 pub struct ServiceFaults {
     /// Blocks of each member that did not match their checksums.
-    mismatched_blocks: Vec<u64>,
+    pub(super) mismatched_blocks: Vec<u64>,
     /// Pages of checksums that could not be read on any member that may have them.
     lost_checksum_pages: u64,
     failed: FailedRequests,
