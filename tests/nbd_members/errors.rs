@@ -68,6 +68,15 @@ fn a_disk_that_takes_writes_and_returns_no_reads_is_failed() {
             1
         );
         assert_eq!(read(&folder), Ok(vec![7; BLOCK]));
+        // Without the command it would get at the next start what it missed.
+        folder.ctl(&["members", "fail", "2"]);
+        ours.terminate();
+        break_peer(&folder, false);
+        let peer = peer_uri(&folder);
+        let start = ["serve", "a.img", &peer, "--export", "nbd:unix:socket"];
+        let ours = Service::start(&folder, &start);
+        let is_kept_out = ours.lines.iter().any(|line| line.contains("failed by an operator"));
+        assert!(is_kept_out, "{:?}", ours.lines);
         ours.terminate();
         drop(theirs);
     }

@@ -55,12 +55,16 @@ pub(super) fn replacement(
     Ok(RebuildRequest { devid, replacement: Some(place), rate: None, client: 0 })
 }
 
+/// Fails a member. One that failed by itself stays out from then on, over restarts, too.
 pub(super) fn fail(devid: u64, parts: &mut ServiceParts<'_>) -> Result<String, RequestError> {
     let member = writable_member(devid, RebuildTask::Fail, parts.executor)?;
-    let volume = parts.executor.volume().expect("it has this member");
-    if volume.members()[member].state == MemberState::Failed {
+    let has_no_device = matches!(
+        reported_state(parts.executor, member),
+        ReportedState::Missing | ReportedState::Diverged | ReportedState::Removed
+    );
+    if has_no_device {
         let condition = WatchedParts::of(parts).member_condition(member);
-        return Err(RequestError::refused(condition.expect("a failed member has one").to_string()));
+        return Err(RequestError::refused(condition.expect("such a member has one").to_string()));
     }
     if !parts.executor.fail_on_request(member) {
         return Err(RequestError::refused(format!(
