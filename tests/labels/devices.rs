@@ -80,3 +80,19 @@ fn a_member_that_diverged_from_a_majority_is_left_out_and_named() {
     service.terminate();
     assert!(data(&folder, "a.img") == data(&folder, "c.img"));
 }
+
+#[test]
+fn to_wait_for_a_rebuild_fails_for_errors_of_its_member_alone() {
+    let folder = created(3);
+    let service = serve(&folder, &["a.img", "b.img", "c.img"]);
+    for devid in ["2", "3"] {
+        folder.ctl(&["members", "fail", devid]);
+    }
+    for (devid, end) in [("2", "devid 3 ("), ("3", "done")] {
+        let wait = ["ctl", "--control", "control", "members", "rebuild", devid, "--wait"];
+        let output = folder.run(&wait);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(stderr(&output).contains(end), "{}", stderr(&output));
+    }
+    service.terminate();
+}

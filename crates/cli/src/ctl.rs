@@ -48,7 +48,8 @@ pub(crate) struct Args {
     control: Option<PathBuf>,
 
     /// Wait until no rebuild, resync or scrub is left, and print rate and time left every 5 s;
-    /// `status` is printed after that. Exits with code 1 if there is an error then
+    /// `status` is printed after that. Exits with code 1 if there is an error then;
+    /// for a rebuild, one of its member or of the volume
     #[arg(long, global = true)]
     wait: bool,
 
@@ -268,6 +269,16 @@ impl CtlAction {
             _ => false,
         }
     }
+
+    /// The member that the command rebuilds: `--wait` fails for its errors, not for others'.
+    fn rebuilt(&self) -> Option<u64> {
+        use MemberAction::{Rebuild, Replace};
+        let CtlAction::Members { action } = self else { return None };
+        match action.as_ref()? {
+            Rebuild { devid, .. } | Replace { devid, .. } => Some(*devid),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -296,7 +307,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             began
         }
     };
-    Ok(if errors.is_empty() { ending } else { Ending::FoundFailure })
+    let rebuilt = args.action.rebuilt();
+    let is_of_it = |it: &Condition| rebuilt.is_none() || [None, rebuilt].contains(&it.devid);
+    Ok(if errors.iter().any(is_of_it) { Ending::FoundFailure } else { ending })
 }
 
 /// Does what the command says, without waiting for what it began.
