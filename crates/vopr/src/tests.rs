@@ -133,7 +133,7 @@ fn a_member_that_returns_gets_what_a_scrub_repaired_without_it() {
     assert!(store.is_catching_up(MemberIndex(2)) || machine.is_well());
     machine.recover().unwrap();
     machine.end(End::Stop).unwrap();
-    machine.compare().unwrap();
+    machine.compare(&[]).unwrap();
 }
 
 #[test]
