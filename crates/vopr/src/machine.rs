@@ -27,7 +27,7 @@ use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::driver::FileId;
 use mirrorball_io::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
 use mirrorball_io::service::ServiceState;
-use mirrorball_store::label::{LABEL_SLOTS, METADATA_BYTES, newest_label};
+use mirrorball_store::label::{LABEL_SLOTS, Label, METADATA_BYTES, newest_label};
 use std::ops::AddAssign;
 use std::sync::Arc;
 
@@ -382,8 +382,14 @@ impl Machine {
 
     /// Returns true if a disk has a label that can be read.
     pub(crate) fn has_label(&self, file: ObjectId) -> bool {
+        self.label(file).is_some()
+    }
+
+    /// The newest label of a disk that can be read.
+    fn label(&self, file: ObjectId) -> Option<Label> {
         let read = |offset| self.world.read_file(file, offset, METADATA_BYTES);
-        newest_label([&read(LABEL_SLOTS[0]), &read(LABEL_SLOTS[1])]).is_ok()
+        let newest = newest_label([&read(LABEL_SLOTS[0]), &read(LABEL_SLOTS[1])]);
+        newest.ok().map(|newest| newest.found.label)
     }
 
     /// Returns true if a disk has a label that no power cut may take.

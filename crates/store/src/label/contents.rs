@@ -235,6 +235,11 @@ impl Lineage {
         Lineage { id, history: Vec::new() }
     }
 
+    /// Returns true if there may have been earlier ids than the history has.
+    pub fn may_have_forgotten(&self) -> bool {
+        self.history.len() == HISTORY
+    }
+
     /// The lineage after a member left the set of those in sync, in the generation after `until`.
     pub fn successor(&self, id: DataId, until: u64) -> Lineage {
         let mut history = vec![PastData::new(self.id, until)];

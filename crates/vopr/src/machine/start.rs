@@ -17,6 +17,7 @@ use mirrorball_io::driver::sim::{FileFault, ObjectId, SimulatedWorld};
 use mirrorball_io::examine::{ExaminedVolume, examine_on, volumes};
 use mirrorball_io::kept_policy::KeptPolicy;
 use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
+use mirrorball_store::label::Label;
 use std::sync::Arc;
 
 const OPTIONS: OpenOptions = OpenOptions {
@@ -147,6 +148,14 @@ impl Machine {
                 assembled = again;
             }
         }
+        if let Err(LabelledError::Doubtful { .. }) = assembled
+            && let forgotten = self.forgotten(&present)
+            && !forgotten.is_empty()
+        {
+            let before = std::mem::replace(&mut self.discarded, forgotten);
+            assembled = self.assemble_present(&present, &all);
+            self.discarded = before;
+        }
         let has_lost_label = self.has_lost_label();
         match assembled {
             Ok(assembly) => self.serve(assembly),
@@ -161,6 +170,19 @@ impl Machine {
             Err(LabelledError::Doubtful { .. }) if self.damage.has_bad_metadata => self.refuse(),
             Err(error) => Err(format!("the volume does not start: {error}")),
         }
+    }
+
+    /// The disks of members that left before all departures which the newest label lists: without a
+    /// majority it is not known whether they were used alone. The user knows that they were not.
+    fn forgotten(&self, present: &[ObjectId]) -> Vec<ObjectId> {
+        let members = self.rows.iter().filter(|disk| present.contains(disk));
+        let labels = members.filter_map(|&disk| Some((disk, self.label(disk)?)));
+        let labels: Vec<(ObjectId, Label)> = labels.collect();
+        let newest = labels.iter().map(|(_, label)| label).max_by_key(|label| label.generation);
+        let lineage = newest.map(|label| &label.lineage).filter(|it| it.may_have_forgotten());
+        let oldest = lineage.and_then(|lineage| lineage.history.last());
+        let is_before = |label: &Label| oldest.is_some_and(|it| label.generation < it.until);
+        labels.iter().filter(|(_, label)| is_before(label)).map(|(disk, _)| *disk).collect()
     }
 
     /// Assembles these disks of all, with `--degraded` if the user allows it.
