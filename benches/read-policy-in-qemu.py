@@ -101,7 +101,8 @@ def table(program, folder, console):
             ("verifier", "| program | verifier |\n|---|---|"),
             ("hostile", "\n| program | outcome |\n|---|---|"),
             ("shown", "\n| array | what programs are shown |\n|---|---|"),
-            ("swaps", "\n| swaps | |\n|---|---|")):
+            ("swaps", "\n| swaps | |\n|---|---|"),
+            ("off", "\n| object | option off |\n|---|---|")):
         if kind in found:
             print(head)
         for line in found.get(kind, []):

@@ -3,7 +3,7 @@
 #
 #   benches/read-policy-in-qemu.sh [--steps LIST] [FOLDER]
 #
-#   --steps LIST   of shares, btrfs, replay, swaps, hostile, cost, with commas [default: all]
+#   --steps LIST   of off, shares, btrfs, replay, swaps, hostile, cost, with commas [default: all]
 #   FOLDER         gets the console of the guest and the tables, in Markdown
 #
 # As root, on Debian or with mmdebstrap. CACHE (default ~/.cache/mirrorball/kernel) gets a root
@@ -18,7 +18,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 # shellcheck source=benches/qemu.sh
 source "$root/benches/qemu.sh"
-steps=shares,btrfs,replay,swaps,hostile,cost
+steps=off,shares,btrfs,replay,swaps,hostile,cost
 if [[ ${1:-} == --steps ]]; then steps=$2 && shift 2; fi
 output=${1:-$work/output}
 seconds=${SECONDS_EACH:-6}
@@ -64,16 +64,23 @@ echo "== making the modules for Linux $kernel"
 start=$SECONDS
 # Files that have not changed keep their time, so that make has nothing to do again.
 mkdir -p "$sid/build/source"
-for file in "$root"/kernel/*; do
+for file in "$root"/kernel/* "$root/benches/read-policy-off.sh"; do
     cmp -s "$file" "$sid/build/source/${file##*/}" || cp "$file" "$sid/build/source"
 done
 archives=("$sid"/usr/src/linux-source-*.tar.xz)
 # The kernel's objtool reads /proc.
-unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$sid" \
-    make -s -j4 -C /build/source KDIR="/usr/src/linux-headers-$kernel" \
+in_sid() {
+    unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$sid" "$@"
+}
+in_sid make -s -j4 -C /build/source KDIR="/usr/src/linux-headers-$kernel" \
     OUT=/build/modules SOURCE="/usr/src/${archives[0]##*/}" >"$output/build.log" 2>&1 ||
     { cat "$output/build.log" && exit 1; }
 echo "took $((SECONDS - start)) s"
+if [[ $steps == *off* ]]; then
+    in_sid /build/source/read-policy-off.sh /build/source "/usr/src/linux-headers-$kernel" \
+        "/usr/src/${archives[0]##*/}" /build/off | tee "$output/off"
+    if [[ $steps == off ]]; then exit; fi
+fi
 
 # The guest: the kernel's modules, with ours in the place of its own, and the programs.
 mkdir -p "$guest"/{bin,dev,etc,proc,sys,run,tmp,programs,hostile} "$guest/lib/modules/$kernel"
@@ -153,6 +160,7 @@ run_guest_into() {
 echo "== Linux $kernel in QEMU"
 run_guest_into "$output/console" "steps=$steps" "${disks[@]}"
 stop_server
+if [[ $steps == *off* ]]; then cat "$output/off" >>"$output/console"; fi
 if [[ $steps == *cost* ]]; then
     # Each instruction takes 1 ns of the guest's time.
     echo "== the same, counting instructions"

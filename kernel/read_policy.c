@@ -47,18 +47,10 @@ MODULE_PARM_DESC(starving_ms, "Wait after which reads starve while another mirro
 /* Choices in a row that let reads starve, before the program is detached. */
 #define STARVING_MAX	16
 
-/* A registered program; in use if it has an array. */
-struct read_policy_program {
-	struct list_head list;
-	struct read_policy_ops *ops;
-	struct read_policy_array *array;
-};
-
 struct read_policy_array {
 	struct kobject kobj;
 	struct work_struct release;
-	struct list_head list;
-	struct read_policy_program *program;	/* under programs_lock */
+	struct read_policy_ops *program;	/* under programs_lock */
 
 	spinlock_t lock;			/* protects the following */
 	struct read_policy_ops *ops;		/* NULL: the built-in rule */
@@ -209,16 +201,31 @@ static void end_call(struct read_policy_array *array, u64 began_ns)
 		detach(array, "it ran longer than its budget");
 }
 
-static void call(struct read_policy_array *array, void (*operation)(void), const void *context,
-		 size_t bytes)
+/* Calls an operation that is shown these bytes of array->event. */
+static void call(struct read_policy_array *array, void (*operation)(void), size_t bytes, u64 now_ns)
 {
-	u64 began_ns = ktime_get_ns();
-
 	if (!operation)
 		return;
-	begin_call(array, context, bytes);
+	begin_call(array, &array->event, bytes);
 	operation();
-	end_call(array, began_ns);
+	end_call(array, now_ns);
+}
+
+/* Reports an I/O to the program that saw its submission. */
+static void report(struct read_policy_array *array, void (*operation)(void),
+		   const struct read_policy_io *io, const struct read_policy_event *shown,
+		   u64 now_ns, u64 wait_ns)
+{
+	struct read_policy_event *event = &array->event;
+
+	if (!operation || io->serial != array->serial)
+		return;
+	*event = *shown;
+	event->now_ns = now_ns;
+	event->wait_ns = wait_ns;
+	event->stream = io->stream;
+	event->id = io->id * READ_POLICY_MEMBERS + shown->member;
+	call(array, operation, sizeof(*event), now_ns);
 }
 
 /* True if reads starve on the chosen member although another mirror has nothing to do. */
@@ -309,7 +316,6 @@ void read_policy_submit(struct read_policy_array *array, struct read_policy_io *
 			const struct read_policy_event *shown)
 {
 	struct read_policy_member *m = &array->member[shown->member];
-	struct read_policy_event *event = &array->event;
 	unsigned long flags;
 	u64 now_ns;
 
@@ -328,10 +334,6 @@ void read_policy_submit(struct read_policy_array *array, struct read_policy_io *
 		goto out;
 	}
 	io->members |= BIT_ULL(shown->member);
-	*event = *shown;
-	event->now_ns = now_ns;
-	event->stream = io->stream;
-	event->id = io->id * READ_POLICY_MEMBERS + shown->member;
 	if (!m->reads_in_flight && !m->writes_in_flight)
 		array->progress_ns[shown->member] = now_ns;
 	if (shown->op == READ_POLICY_READ)
@@ -341,18 +343,18 @@ void read_policy_submit(struct read_policy_array *array, struct read_policy_io *
 	m->bytes_in_flight += shown->length;
 	m->submitted_end = shown->offset + shown->length;
 	m->submitted_at_ns = now_ns;
-	if (io->serial == array->serial)
-		call(array, array->ops->submit, event, sizeof(*event));
+	report(array, array->ops->submit, io, shown, now_ns, 0);
 out:
 	spin_unlock_irqrestore(&array->lock, flags);
 }
 EXPORT_SYMBOL_GPL(read_policy_submit);
 
-static void count_completed(struct read_policy_member *m, const struct read_policy_event *event)
+static void count_completed(struct read_policy_member *m, const struct read_policy_event *event,
+			    u64 wait_ns)
 {
 	m->bytes_in_flight -= event->length;
 	m->completed_end = event->offset + event->length;
-	m->last_wait_ns = event->wait_ns;
+	m->last_wait_ns = wait_ns;
 	if (event->op == READ_POLICY_READ)
 		m->reads_in_flight--;
 	else
@@ -362,11 +364,11 @@ static void count_completed(struct read_policy_member *m, const struct read_poli
 	} else if (event->op == READ_POLICY_READ) {
 		m->reads_completed++;
 		m->read_bytes += event->length;
-		m->read_wait_ns += event->wait_ns;
+		m->read_wait_ns += wait_ns;
 	} else {
 		m->writes_completed++;
 		m->written_bytes += event->length;
-		m->write_wait_ns += event->wait_ns;
+		m->write_wait_ns += wait_ns;
 	}
 }
 
@@ -379,25 +381,22 @@ static void count_completed(struct read_policy_member *m, const struct read_poli
 void read_policy_complete(struct read_policy_array *array, struct read_policy_io *io,
 			  const struct read_policy_event *shown)
 {
-	struct read_policy_event *event = &array->event;
 	unsigned long flags;
 	bool is_counted;
+	u64 now_ns;
 
+	if (shown->member >= READ_POLICY_MEMBERS)
+		return;
 	spin_lock_irqsave(&array->lock, flags);
 	/* Only I/O that was counted at its submission is counted at its end. */
 	is_counted = io->members & BIT_ULL(shown->member);
 	io->members &= ~BIT_ULL(shown->member);
 	if (!array->ops || !is_counted || io->epoch != array->epoch)
 		goto out;
-	*event = *shown;
-	event->now_ns = ktime_get_ns();
-	event->wait_ns = event->now_ns - io->at_ns;
-	event->stream = io->stream;
-	event->id = io->id * READ_POLICY_MEMBERS + shown->member;
-	array->progress_ns[shown->member] = event->now_ns;
-	count_completed(&array->member[shown->member], event);
-	if (io->serial == array->serial)
-		call(array, array->ops->complete, event, sizeof(*event));
+	now_ns = ktime_get_ns();
+	array->progress_ns[shown->member] = now_ns;
+	count_completed(&array->member[shown->member], shown, now_ns - io->at_ns);
+	report(array, array->ops->complete, io, shown, now_ns, now_ns - io->at_ns);
 out:
 	spin_unlock_irqrestore(&array->lock, flags);
 }
@@ -439,15 +438,15 @@ void read_policy_show_member(struct read_policy_array *array, u32 index,
 		m->queue_depth = bdev_get_queue(bdev)->nr_requests;
 	}
 	if (array->ops)
-		call(array, array->ops->members_changed, NULL, 0);
+		call(array, array->ops->members_changed, 0, ktime_get_ns());
 	spin_unlock_irqrestore(&array->lock, irq_flags);
 }
 EXPORT_SYMBOL_GPL(read_policy_show_member);
 
 /* Puts a program into an array, or the built-in rule. The caller holds programs_lock. */
-static void attach(struct read_policy_array *array, struct read_policy_program *program)
+static void attach(struct read_policy_array *array, struct read_policy_ops *program)
 {
-	struct read_policy_program *old = array->program;
+	struct read_policy_ops *old = array->program;
 	struct read_policy_member *m;
 	unsigned long flags;
 
@@ -455,7 +454,7 @@ static void attach(struct read_policy_array *array, struct read_policy_program *
 		static_branch_inc(&read_policy_used);
 	spin_lock_irqsave(&array->lock, flags);
 	if (array->ops)
-		call(array, array->ops->exit, NULL, 0);
+		call(array, array->ops->exit, 0, ktime_get_ns());
 	if (!array->ops) {
 		/* Nothing was counted until now. */
 		array->epoch++;
@@ -472,9 +471,9 @@ static void attach(struct read_policy_array *array, struct read_policy_program *
 		array->reason = NULL;
 		array->swaps++;
 	}
-	array->ops = program ? program->ops : NULL;
+	array->ops = program;
 	if (array->ops)
-		call(array, array->ops->init, NULL, 0);
+		call(array, array->ops->init, 0, ktime_get_ns());
 	spin_unlock_irqrestore(&array->lock, flags);
 	if (old)
 		old->array = NULL;
@@ -526,12 +525,12 @@ static void replay_record(struct read_policy_array *array, const struct replay_r
 	case 2:
 		array->event = record->event;
 		call(array, record->kind == 1 ? array->ops->submit : array->ops->complete,
-		     &array->event, sizeof(array->event));
+		     sizeof(array->event), ktime_get_ns());
 		break;
 	case 3:
 		array->members = min(record->expected, ARRAY_SIZE(record->member));
 		memcpy(array->member, record->member, sizeof(record->member));
-		call(array, array->ops->members_changed, NULL, 0);
+		call(array, array->ops->members_changed, 0, ktime_get_ns());
 	}
 	array->draws = NULL;
 	array->draws_end = NULL;
@@ -561,16 +560,16 @@ static struct read_policy_array *replay_array;
 static ssize_t policy_show(struct kobject *kobj, struct kobj_attribute *attr, char *text)
 {
 	struct read_policy_array *array = container_of(kobj, struct read_policy_array, kobj);
-	struct read_policy_program *program;
+	struct read_policy_ops *program;
 	int at;
 
 	mutex_lock(&programs_lock);
 	at = sysfs_emit(text, READ_ONCE(array->ops) ? "builtin" : "[builtin]");
 	list_for_each_entry(program, &programs, list) {
 		if (program->array == array && READ_ONCE(array->ops))
-			at += sysfs_emit_at(text, at, " [bpf:%s]", program->ops->name);
+			at += sysfs_emit_at(text, at, " [bpf:%s]", program->name);
 		else if (!program->array)
-			at += sysfs_emit_at(text, at, " bpf:%s", program->ops->name);
+			at += sysfs_emit_at(text, at, " bpf:%s", program->name);
 	}
 	mutex_unlock(&programs_lock);
 	return at + sysfs_emit_at(text, at, "\n");
@@ -580,7 +579,7 @@ static ssize_t policy_store(struct kobject *kobj, struct kobj_attribute *attr, c
 			    size_t bytes)
 {
 	struct read_policy_array *array = container_of(kobj, struct read_policy_array, kobj);
-	struct read_policy_program *program;
+	struct read_policy_ops *program;
 	ssize_t result = -ENOENT;
 
 	mutex_lock(&programs_lock);
@@ -589,7 +588,7 @@ static ssize_t policy_store(struct kobject *kobj, struct kobj_attribute *attr, c
 		result = bytes;
 	} else if (str_has_prefix(text, "bpf:")) {
 		list_for_each_entry(program, &programs, list) {
-			if (!sysfs_streq(text + 4, program->ops->name))
+			if (!sysfs_streq(text + 4, program->name))
 				continue;
 			result = -EBUSY;
 			if (program->array)
@@ -673,11 +672,8 @@ EXPORT_SYMBOL_GPL(read_policy_remove);
 
 static int read_policy_reg(void *kdata, struct bpf_link *link)
 {
-	struct read_policy_program *program = kzalloc(sizeof(*program), GFP_KERNEL);
+	struct read_policy_ops *program = kdata;
 
-	if (!program)
-		return -ENOMEM;
-	program->ops = kdata;
 	mutex_lock(&programs_lock);
 	list_add_tail(&program->list, &programs);
 	mutex_unlock(&programs_lock);
@@ -686,18 +682,12 @@ static int read_policy_reg(void *kdata, struct bpf_link *link)
 
 static void read_policy_unreg(void *kdata, struct bpf_link *link)
 {
-	struct read_policy_program *program;
+	struct read_policy_ops *program = kdata;
 
 	mutex_lock(&programs_lock);
-	list_for_each_entry(program, &programs, list) {
-		if (program->ops != kdata)
-			continue;
-		if (program->array)
-			attach(program->array, NULL);
-		list_del(&program->list);
-		kfree(program);
-		break;
-	}
+	if (program->array)
+		attach(program->array, NULL);
+	list_del(&program->list);
 	mutex_unlock(&programs_lock);
 }
 

@@ -25,6 +25,9 @@
 
 enum { READ_POLICY_READ, READ_POLICY_WRITE };
 
+struct block_device;
+struct read_policy_array;
+
 /* A member and its statistics; all fields as in mirrorball_policy.h, where they are documented. */
 struct read_policy_member {
 	u32 index, flags;
@@ -66,6 +69,8 @@ struct read_policy_event {
  * @members_changed: a member changed its state
  * @name: what is written to "policy"
  * @version: free text
+ * @list: of the registered programs; the kernel's own, as is the last
+ * @array: the array that uses it, or NULL
  *
  * Calls for one array never overlap. All run in atomic context. They ask kfuncs for what they are
  * shown: bpf_read_policy_context() and bpf_read_policy_member().
@@ -79,6 +84,8 @@ struct read_policy_ops {
 	void (*members_changed)(void);
 	char name[32];
 	char version[16];
+	struct list_head list;
+	struct read_policy_array *array;
 };
 
 /* What an array keeps for each I/O in flight: one record for all members of a write. */
@@ -97,9 +104,6 @@ struct read_policy_request {
 		u32 copy, member;
 	} mirror[READ_POLICY_MIRRORS];
 };
-
-struct block_device;
-struct read_policy_array;
 
 DECLARE_STATIC_KEY_FALSE(read_policy_used);
 

@@ -70,8 +70,7 @@ static inline void btrfs_policy_submit(struct btrfs_device *device, struct bio *
 	struct btrfs_bio *bbio = btrfs_bio(bio);
 	bool is_data_read = bio_op(bio) == REQ_OP_READ && !(bio->bi_opf & REQ_META);
 
-	if (!device->fs_info || !read_policy_is_used(device->fs_info->policy) ||
-	    device->devid - 1 >= READ_POLICY_MEMBERS)
+	if (!device->fs_info || !read_policy_is_used(device->fs_info->policy))
 		return;
 	bbio->policy_event = (struct read_policy_event){
 		.offset = bio->bi_iter.bi_sector << SECTOR_SHIFT,
@@ -98,7 +97,6 @@ static inline void btrfs_policy_complete(struct bio *bio)
 }
 #else
 #define btrfs_policy_add(...) do {} while (0)
-#define btrfs_policy_mirror(fs_info, map, row, offset, logical, length) ((void)(length), 0)
 #define btrfs_policy_submit(...) do {} while (0)
 #define btrfs_policy_complete(...) do {} while (0)
 #endif

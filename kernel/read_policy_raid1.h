@@ -56,7 +56,7 @@ static int raid1_policy_choose(struct r1conf *conf, struct r1bio *r1_bio)
 }
 
 static struct read_policy_event raid1_policy_event(struct r1conf *conf, struct r1bio *r1_bio,
-						    int disk, int op)
+						    int disk, int op, blk_status_t status)
 {
 	struct md_rdev *rdev = conf->mirrors[disk].rdev;
 
@@ -66,30 +66,28 @@ static struct read_policy_event raid1_policy_event(struct r1conf *conf, struct r
 		.member = disk,
 		.op = op,
 		.purpose = r1_bio->master_bio->bi_opf & REQ_META ? 4 : 0,
+		.result = status ? 1 : 0,
 		.volume_offset = r1_bio->sector << SECTOR_SHIFT,
 	};
 }
 
 static void raid1_policy_submit(struct r1conf *conf, struct r1bio *r1_bio, int disk, int op)
 {
-	struct read_policy_event event;
+	if (read_policy_is_used(conf->policy)) {
+		struct read_policy_event event = raid1_policy_event(conf, r1_bio, disk, op, 0);
 
-	if (!read_policy_is_used(conf->policy) || disk >= READ_POLICY_MEMBERS)
-		return;
-	event = raid1_policy_event(conf, r1_bio, disk, op);
-	read_policy_submit(conf->policy, &r1_bio->policy, &event);
+		read_policy_submit(conf->policy, &r1_bio->policy, &event);
+	}
 }
 
 static void raid1_policy_complete(struct r1conf *conf, struct r1bio *r1_bio, int disk, int op,
 				  blk_status_t status)
 {
-	struct read_policy_event event;
+	if (read_policy_is_used(conf->policy)) {
+		struct read_policy_event event = raid1_policy_event(conf, r1_bio, disk, op, status);
 
-	if (!read_policy_is_used(conf->policy) || disk >= READ_POLICY_MEMBERS)
-		return;
-	event = raid1_policy_event(conf, r1_bio, disk, op);
-	event.result = status ? 1 : 0;
-	read_policy_complete(conf->policy, &r1_bio->policy, &event);
+		read_policy_complete(conf->policy, &r1_bio->policy, &event);
+	}
 }
 #else
 #define raid1_policy_choose(...) -1
