@@ -8,7 +8,12 @@ mount -t bpf bpf /sys/fs/bpf
 # Only what is urgent goes to the console.
 dmesg -n 1
 
-steps=$(sed -n 's/.*\bsteps=\([^ ]*\).*/\1/p' /proc/cmdline)
+# A word of the kernel's command line.
+word() {
+    sed -n "s/.*\\b$1=\\([^ ]*\\).*/\\1/p" /proc/cmdline
+}
+
+steps=$(word steps)
 md=/sys/kernel/read_policy/md0
 
 # Registers a program of a file under a name of a folder; false if the kernel refuses it. bpftool
@@ -219,14 +224,157 @@ count_reads() {
     echo "count,$1,$(awk -F ';' '/^3;/ { print $9 * 1000000 / ($6 / 4) }' /run/fio)"
 }
 
+# Seconds since the emulation of the disks was started.
+emulated() { echo $(($(cut -d . -f 1 /proc/uptime) + offset)); }
+
+# Waits until this second of a cycle. The second of the equal disks is 8 times as slow in seconds 10
+# to 20 of every 40.
+until_second() {
+    until [ $(($(emulated) % cycle)) = "$1" ]; do usleep 50000; done
+}
+
+# The randrw of the thread on btrfs' balancing: reads a second, and the share of the first member in
+# percent, before, while and after a disk is slow: SYSTEM TARGET POLICY. It has begun 2 s before.
+run_randrw() {
+    sync
+    echo 3 >/proc/sys/vm/drop_caches
+    until_second 0
+    fio --name=iops-test-job --filename="$2" --size=256m --direct=1 --rw=randrw --bs=4k \
+        --ioengine=libaio --iodepth=256 --numjobs=4 --runtime="${ends##* }" --time_based \
+        --randrepeat=0 --group_reporting --output-format=terse --terse-version=3 >/run/fio 2>&1 &
+    fio=$!
+    line="randrw,$pair,$1,$3"
+    from=2
+    for until in $ends; do
+        until_second $from
+        first=$(reads_of "$one")
+        other=$(reads_of "$two")
+        until_second "$until"
+        first=$(($(reads_of "$one") - first))
+        other=$(($(reads_of "$two") - other))
+        line="$line,$(((first + other) / (until - from))),$((100 * first / (first + other + 1)))"
+        from=$until
+    done
+    wait $fio || fail "fio: $(cat /run/fio)"
+    echo "$line"
+}
+
+# The defragmentation of the thread, of 512 MiB, by a process of this parity: POLICY PARITY. Prints
+# the time, and the reads of each member. A disk that becomes slow does so 2 s after the start.
+run_defrag() {
+    rm -f /mnt/defrag
+    try dd if=/dev/zero of=/mnt/defrag bs=1M count=512 conv=fsync
+    sync
+    echo 3 >/proc/sys/vm/drop_caches
+    [ "$pair" = unequal ] || until_second 8
+    first=$(reads_of "$one")
+    other=$(reads_of "$two")
+    began=$(tr -d . </proc/uptime | cut -d ' ' -f 1)
+    # Processes follow each other in number, so the parity is there at the second start.
+    until sh -c '[ $(($$ % 2)) = "$0" ] && exec "$@"' "$2" btrfs filesystem defrag -f -c \
+        /mnt/defrag >/run/output 2>&1; do
+        [ ! -s /run/output ] || fail defrag
+    done
+    ended=$(tr -d . </proc/uptime | cut -d ' ' -f 1)
+    echo "defrag,$pair,$1,$((ended - began)),$(($(reads_of "$one") - first)),$((
+        $(reads_of "$two") - other))"
+}
+
+# Runs a command for each policy, whose name follows its words: FOLDER COMMAND...
+for_policies() {
+    folder=$1
+    shift
+    for policy in btrfs-round-robin latency-rr mirrorball-auto; do
+        register "/programs/$policy.bpf.o" $policy || fail "$policy is refused"
+        use "bpf:$policy" "$folder"
+        "$@" $policy
+        grep -q "^detached no" "$folder/statistics" || cat "$folder/statistics"
+        use builtin "$folder"
+        forget $policy
+    done
+}
+
+defrag_by_even() { run_defrag "$1" 0; }
+
+# Unequal members, and equal ones of which one becomes slow, against the kernel's own rules.
+measure_unequal() {
+    offset=$(($(date +%s) - $(word started) - $(cut -d . -f 1 /proc/uptime)))
+    mkdir -p /mnt
+    try modprobe btrfs
+    for pair in slowing unequal; do
+        case $pair in
+            slowing) one=sdc two=sdd cycle=40 ends="10 20 30" ;;
+            unequal) one=sda two=sdb cycle=12 ends="10" ;;
+        esac
+        try mdadm --create /dev/md0 --run --force --level=1 --raid-devices=2 --metadata=1.2 \
+            --assume-clean --bitmap=none "/dev/$one" "/dev/$two"
+        run_randrw md /dev/md0 builtin
+        for_policies "$md" run_randrw md /dev/md0
+        try mdadm --stop /dev/md0
+        try mkfs.btrfs --force --data raid1 --metadata raid1 "/dev/$one" "/dev/$two"
+        try btrfs device scan
+        try mount "/dev/$one" /mnt
+        try dd if=/dev/zero of=/mnt/foo bs=1M count=256 conv=fsync
+        btrfs=$(echo /sys/kernel/read_policy/*-*)
+        run_randrw btrfs /mnt/foo builtin
+        for_policies "$btrfs" run_randrw btrfs /mnt/foo
+        run_defrag "builtin, even process" 0
+        run_defrag "builtin, odd process" 1
+        for_policies "$btrfs" defrag_by_even
+        try umount /mnt
+    done
+}
+
+# mdadm's own tests of raid1: under the kernel's module, under ours, and under ours while an array
+# of the test has a program.
+run_tests() {
+    mkdir -p /var/tmp /run/udev /usr
+    ln -s /bin /usr/sbin
+    ln -s /bin /usr/bin
+    hostname guest
+    echo root:x:0:0::/:/bin/sh >/etc/passwd
+    try modprobe loop max_loop=16
+    try systemd-udevd --daemon
+    register /programs/mirrorball-auto.bpf.o auto || fail "auto is refused"
+    for kind in stock edited program; do
+        try rmmod raid1
+        if [ $kind = stock ]; then try insmod /stock/raid1.ko; else try modprobe raid1; fi
+        if [ $kind = program ]; then use_everywhere & fi
+        (cd /mdadm && bash ./test --raidtype=raid1 --keep-going) >/run/tests 2>&1 </dev/null
+        cat /run/tests
+        sed -n "s#^.*tests/\([^. ]*\)\.\.\..*\(succeeded\|FAILED\|skipping\).*#\1,\2#p" /run/tests |
+            sed "s/^/tests,$kind,/"
+    done
+}
+
+# Gives each array that appears the program, which serves one of them.
+use_everywhere() {
+    while usleep 100000; do
+        for policy in /sys/kernel/read_policy/md*/policy; do
+            echo bpf:mirrorball-auto >"$policy"
+        done
+    done >/run/uses 2>&1
+}
+
 modprobe read_policy replay=1 || fail "no module read_policy"
 try modprobe raid1
-if [ "$steps" = count ]; then
-    run_count
+end() {
+    dmesg | grep -E 'read_policy: |BUG|WARN|Oops' || true
     echo "== all is well"
     poweroff -f
+}
+if [ "$steps" = count ]; then
+    run_count
+    end
+elif [ "$steps" = tests ]; then
+    run_tests
+    end
 fi
 attach_disks
+if [ "$steps" = unequal ]; then
+    measure_unequal
+    end
+fi
 disks="sda sdb"
 for object in /programs/*.bpf.o; do
     name=$(basename "$object" .bpf.o)
@@ -249,6 +397,4 @@ case $steps in *swaps*) run_swaps 90 ;; esac
 case $steps in *hostile*) run_hostile ;; esac
 try mdadm --stop /dev/md0
 case $steps in *btrfs*) measure_btrfs ;; esac
-dmesg | grep -E 'read_policy: |BUG|WARN|Oops' || true
-echo "== all is well"
-poweroff -f
+end

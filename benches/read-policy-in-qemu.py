@@ -13,21 +13,21 @@ from pathlib import Path
 # more around its disk, in a guest whose CPU is emulated.
 SYSTEMS = {"md": 'layout = "md-raid1"', "btrfs": 'profile = "raid1"'}
 ARRAY = """\
-name = "delays of 2 ms and 6 ms"
+name = "delays"
 {system}
 [host]
 overhead = "500us"
-[[member]]
-model = "delay"
-size = "4GiB"
-rotational = true
-set = {{ service = "2ms", servers = 1 }}
-[[member]]
-model = "delay"
-size = "4GiB"
-rotational = true
-set = {{ service = "6ms", servers = 1 }}
 """
+MEMBER = """\
+[[member]]
+model = "delay"
+size = "4GiB"
+rotational = true
+set = {{ service = "{ms}ms", servers = 1 }}
+"""
+# Slow in seconds 10 to 20 of every 40; the guest's script knows these times.
+SLOW = ", ".join(f'{{ slow = 8.0, from = "{s}s", until = "{s + 10}s" }}'
+                 for s in range(10, 3600, 40))
 
 JOBS = {
     "rand-qd1": "rw=randread\nbs=4k\niodepth=1",
@@ -57,7 +57,11 @@ def inputs(folder, seconds):
     folder = Path(folder)
     folder.mkdir()
     for name, system in SYSTEMS.items():
-        (folder / f"{name}.toml").write_text(ARRAY.format(system=system))
+        (folder / f"{name}.toml").write_text(
+            ARRAY.format(system=system) + MEMBER.format(ms=2) + MEMBER.format(ms=6))
+    (folder / "unequal.toml").write_text(
+        ARRAY.format(system=SYSTEMS["md"]) + "".join(MEMBER.format(ms=ms) for ms in (2, 6, 2, 2))
+        + f"fault = [{SLOW}]\n")
     for name, lines in JOBS.items():
         (folder / f"{name}.fio").write_text(
             f"[global]\nioengine=io_uring\ndirect=1\ntime_based\nruntime={seconds}\n"
@@ -91,6 +95,33 @@ def shares(program, folder, lines):
               f" {simulation:.1f} | {share - simulation:+.1f} |")
 
 
+def unequal(found):
+    """Prints what the workloads of the thread on btrfs' balancing had."""
+    if "randrw" in found:
+        print("\n| members | array | policy | reads a second; share of the first, % |"
+              " while the second is slow | afterwards |\n|---|---|---|--:|--:|--:|")
+    for _, members, array, policy, *parts in found.get("randrw", []):
+        cells = [f"{rate}; {share}" for rate, share in zip(parts[::2], parts[1::2])]
+        print(f"| {members} | {array} | `{policy}` | {' | '.join((cells + ['', ''])[:3])} |")
+    if "defrag" in found:
+        print("\n| members | policy | seconds | reads of the first | of the second |\n"
+              "|---|---|--:|--:|--:|")
+    for _, members, *policy, time, first, second in found.get("defrag", []):
+        print(f"| {members} | {','.join(policy)} | {int(time) / 100:.1f} | {first} | {second} |")
+
+
+def tests(lines):
+    """Prints the outcome of mdadm's tests under each module."""
+    kinds = list(dict.fromkeys(line[1] for line in lines))
+    found = {}
+    for _, kind, name, outcome in lines:
+        found.setdefault(name, {})[kind] = outcome
+    if lines:
+        print(f"\n| test | {' | '.join(kinds)} |\n|---|{'---|' * len(kinds)}")
+    for name, outcomes in found.items():
+        print(f"| `{name}` | {' | '.join(outcomes.get(kind, '') for kind in kinds)} |")
+
+
 def table(program, folder, console):
     """Prints the tables of a run."""
     found = {}
@@ -117,6 +148,8 @@ def table(program, folder, console):
         print("\n| policy | instructions of a read | above the built-in rule |\n|---|--:|--:|")
         for _, policy, count in found["count"][1:]:
             print(f"| `{policy}` | {float(count):.0f} | {float(count) - base:+.0f} |")
+    unequal(found)
+    tests(found.get("tests", []))
     if "share" in found:
         shares(program, folder, found["share"])
 

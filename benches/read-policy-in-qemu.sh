@@ -3,7 +3,8 @@
 #
 #   benches/read-policy-in-qemu.sh [--steps LIST] [FOLDER]
 #
-#   --steps LIST   of off, shares, btrfs, replay, swaps, hostile, cost, with commas [default: all]
+#   --steps LIST   of off, shares, btrfs, replay, swaps, hostile, cost, unequal, tests, with commas
+#                  [default: all but unequal and tests, which never ran to their end]
 #   FOLDER         gets the console of the guest and the tables, in Markdown
 #
 # As root, on Debian or with mmdebstrap. CACHE (default ~/.cache/mirrorball/kernel) gets a root
@@ -37,7 +38,7 @@ mkdir -p "$cache" "$output"
 
 # Packages of this distribution, with the commands that a guest needs.
 packages=(linux-headers-cloud-amd64 linux-source make python3 xz-utils pahole bpftool
-    busybox-static fio mdadm btrfs-progs kmod)
+    busybox-static fio mdadm btrfs-progs kmod e2fsprogs mount)
 if [[ ! -e $sid/usr/sbin/bpftool ]]; then
     echo "== making a root folder of Debian sid in $sid"
     mmdebstrap --quiet --variant=apt --aptopt='Acquire::Check-Valid-Until "false"' \
@@ -79,7 +80,6 @@ echo "took $((SECONDS - start)) s"
 if [[ $steps == *off* ]]; then
     in_sid /build/source/read-policy-off.sh /build/source "/usr/src/linux-headers-$kernel" \
         "/usr/src/${archives[0]##*/}" /build/off | tee "$output/off"
-    if [[ $steps == off ]]; then exit; fi
 fi
 
 # The guest: the kernel's modules, with ours in the place of its own, and the programs.
@@ -93,9 +93,22 @@ copy_from_sid() {
         cp -nL "$sid$file" "$guest$file"
     done
 }
-for program in /usr/bin/{busybox,fio,btrfs} /usr/sbin/{mdadm,bpftool,mkfs.btrfs}; do
-    copy_from_sid "$program"
-done
+programs=(/usr/bin/{busybox,fio,btrfs} /usr/sbin/{mdadm,bpftool,mkfs.btrfs})
+if [[ $steps == *tests* ]]; then
+    # The tests of the source package, and what they call.
+    programs+=(/usr/bin/{bash,lsblk,udevadm} /usr/lib/systemd/systemd-udevd
+        /usr/sbin/{losetup,blockdev,mkfs.ext3,fsck,fsck.ext3,mdmon})
+    if [[ ! -d $cache/mdadm ]]; then
+        chroot "$sid" sh -c "echo deb-src $mirror sid main >/etc/apt/sources.list.d/source.list &&
+            apt-get update -qq && cd /tmp && apt-get source -qq --download-only mdadm"
+        mkdir "$cache/mdadm"
+        tar -xf "$sid"/tmp/mdadm_*.orig.tar.[gx]z -C "$cache/mdadm" --strip-components=1
+    fi
+    mkdir -p "$guest"/{mdadm,usr/lib}
+    cp -r "$cache"/mdadm/{test,tests} "$guest/mdadm"
+    cp -r "$sid/usr/lib/udev" "$guest/usr/lib"
+fi
+for program in "${programs[@]}"; do copy_from_sid "$program"; done
 modules=$cache/$kernel/usr/lib/modules/$kernel/kernel
 for part in crypto lib fs/btrfs drivers/{md,block,scsi,virtio} arch/x86/crypto; do
     if [[ -d $modules/$part ]]; then
@@ -104,6 +117,8 @@ for part in crypto lib fs/btrfs drivers/{md,block,scsi,virtio} arch/x86/crypto; 
     fi
 done
 find "$guest/lib/modules" -name '*.xz' -exec xz --decompress {} +
+mkdir "$guest/stock"
+find "$guest/lib/modules" -name raid1.ko -exec cp {} "$guest/stock" \;
 for module in "$sid"/build/modules/{,btrfs/}*.ko; do
     find "$guest/lib/modules" -name "$(basename "$module")" -delete
     strip --strip-debug -o "$guest/lib/modules/$kernel/$(basename "$module")" "$module"
@@ -129,26 +144,6 @@ python3 "$root/benches/read-policy-in-qemu.py" inputs "$work/jobs" "$seconds"
 cp -r "$work/jobs" "$guest"
 pack_guest "$root/benches/read-policy-in-qemu.guest.sh"
 
-if ((${#ahead[@]})); then urgent=(chrt --rr 5); fi
-start_server emulate "$work/jobs/md.toml" --members
-disks=(-object iothread,id=io -device virtio-scsi-pci,id=scsi,iothread=io)
-for member in 1 2; do
-    disks+=(-blockdev "driver=file,cache.direct=on,aio=native,filename=$work/mount/member-$member,$(
-        )node-name=m$member" -device "scsi-hd,drive=m$member,lun=$member,rotation_rate=7200")
-done
-if [[ $steps == *replay* ]]; then
-    # Every call of random histories, with the choices of the built-in policies.
-    records=${RECORDS:-$work/records}
-    if [[ ! -d $records ]]; then
-        mkdir "$records"
-        MIRRORBALL_RECORDS=$records MIRRORBALL_RECORDED_STEPS=${STEPS:-100000} \
-            cargo test --quiet --manifest-path "$root/Cargo.toml" \
-            -p mirrorball-program --test programs as_bpf >"$output/records.log"
-    fi
-    tar -C "$records" -cf "$work/records.tar" --transform 's,^\./,,' .
-    disks+=(-blockdev "driver=file,filename=$work/records.tar,node-name=m3"
-        -device scsi-hd,drive=m3,lun=3)
-fi
 # Boots the guest with these arguments, and stops unless it came to its end.
 run_guest_into() {
     run_guest "${@:2}" | tee "$1" || true
@@ -156,17 +151,58 @@ run_guest_into() {
         echo "the guest failed, or did not end within 40 minutes; above are its last lines" >&2
         exit 1
     fi
+    cat "$1" >>"$output/console"
 }
-echo "== Linux $kernel in QEMU"
-run_guest_into "$output/console" "steps=$steps" "${disks[@]}"
-stop_server
-if [[ $steps == *off* ]]; then cat "$output/off" >>"$output/console"; fi
+
+# Serves the members of an array, and sets $disks to QEMU's arguments for as many of them.
+start_disks() {
+    local member
+    start_server emulate "$1" --members
+    disks=(-object iothread,id=io -device virtio-scsi-pci,id=scsi,iothread=io)
+    for ((member = 1; member <= $2; member++)); do
+        disks+=(-blockdev "driver=file,cache.direct=on,aio=native,filename=$work/mount/$(
+            )member-$member,node-name=m$member"
+            -device "scsi-hd,drive=m$member,lun=$member,rotation_rate=7200")
+    done
+}
+
+if ((${#ahead[@]})); then urgent=(chrt --rr 5); fi
+cp "$output/off" "$output/console" 2>/dev/null || : >"$output/console"
+if [[ $steps =~ shares|btrfs|replay|swaps|hostile ]]; then
+    start_disks "$work/jobs/md.toml" 2
+    if [[ $steps == *replay* ]]; then
+        # Every call of random histories, with the choices of the built-in policies.
+        records=${RECORDS:-$work/records}
+        if [[ ! -d $records ]]; then
+            mkdir "$records"
+            MIRRORBALL_RECORDS=$records MIRRORBALL_RECORDED_STEPS=${STEPS:-100000} \
+                cargo test --quiet --manifest-path "$root/Cargo.toml" \
+                -p mirrorball-program --test programs as_bpf >"$output/records.log"
+        fi
+        tar -C "$records" -cf "$work/records.tar" --transform 's,^\./,,' .
+        disks+=(-blockdev "driver=file,filename=$work/records.tar,node-name=m3"
+            -device scsi-hd,drive=m3,lun=3)
+    fi
+    echo "== Linux $kernel in QEMU"
+    run_guest_into "$output/console-main" "steps=$steps" "${disks[@]}"
+    stop_server
+fi
+if [[ $steps == *unequal* ]]; then
+    echo "== unequal members, and one that becomes slow"
+    started=$(date +%s)
+    start_disks "$work/jobs/unequal.toml" 4
+    run_guest_into "$output/console-unequal" "steps=unequal started=$started" "${disks[@]}"
+    stop_server
+fi
+if [[ $steps == *tests* ]]; then
+    echo "== mdadm's tests"
+    run_guest_into "$output/console-tests" "steps=tests"
+fi
 if [[ $steps == *cost* ]]; then
     # Each instruction takes 1 ns of the guest's time.
     echo "== the same, counting instructions"
     processor=(-accel "tcg,thread=single" -smp 1 -icount shift=0)
     run_guest_into "$output/console-cost" "steps=count"
-    cat "$output/console-cost" >>"$output/console"
 fi
 python3 "$root/benches/read-policy-in-qemu.py" table "$MIRRORBALL" "$work/jobs" "$output/console" |
     tee "$output/tables.md"
