@@ -27,7 +27,7 @@ use mirrorball_io::device_address::DeviceAddress;
 use mirrorball_io::driver::FileId;
 use mirrorball_io::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
 use mirrorball_io::service::ServiceState;
-use mirrorball_store::label::{LABEL_SLOTS, Label, METADATA_BYTES, newest_label};
+use mirrorball_store::label::{LABEL_SLOTS, METADATA_BYTES, MemberLabel, newest_label};
 use std::ops::AddAssign;
 use std::sync::Arc;
 
@@ -386,10 +386,10 @@ impl Machine {
     }
 
     /// The newest label of a disk that can be read.
-    fn label(&self, file: ObjectId) -> Option<Label> {
+    fn label(&self, file: ObjectId) -> Option<MemberLabel> {
         let read = |offset| self.world.read_file(file, offset, METADATA_BYTES);
         let newest = newest_label([&read(LABEL_SLOTS[0]), &read(LABEL_SLOTS[1])]);
-        newest.ok().map(|newest| newest.found.label)
+        newest.ok().map(|newest| newest.found)
     }
 
     /// Returns true if a disk has a label that no power cut may take.

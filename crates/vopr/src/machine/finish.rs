@@ -4,7 +4,7 @@ use super::clients::ClientRequest;
 use super::{Machine, RECOVERY_TIME_MAX};
 use crate::history::{BLOCKS, End};
 use crate::service::ServedVolume;
-use mirrorball_core::member::MemberState;
+use mirrorball_core::member::{MemberIndex, MemberState};
 use mirrorball_core::policy::Mirror;
 use mirrorball_core::units::Nanos;
 use mirrorball_io::executor::SCRUB_BLOCK_BYTES;
@@ -54,11 +54,12 @@ impl Machine {
         if self.has_bad_blocks() {
             return Err("bad blocks are left after they were repaired".to_owned());
         }
-        self.find_damage()?;
         // Between the blocks of the clients a misdirected write may have left some for good.
-        let damaged = self.served.as_ref().filter(|_| self.damage.may_differ);
-        let listed = damaged.map(|served| served.store().bad_blocks());
-        let bad: Vec<_> = listed.into_iter().flatten().map(|(_, range)| range).collect();
+        let bad = self.served.as_ref().map_or(Vec::new(), |served| served.store().bad_blocks());
+        if !bad.is_empty() && !self.damage.may_differ {
+            return Err(format!("blocks are listed as bad without damage: {bad:?}"));
+        }
+        self.find_damage()?;
         self.end(End::Stop)?;
         self.compare(&bad)
     }
@@ -129,35 +130,42 @@ impl Machine {
         }
     }
 
-    /// All mirrors hold the same, but in these ranges of the volume.
-    pub(crate) fn compare(&self, bad: &[Range<u64>]) -> Result<(), String> {
+    /// All mirrors hold the same, but what is listed as bad on a member.
+    pub(crate) fn compare(&self, bad: &[(MemberIndex, Range<u64>)]) -> Result<(), String> {
         const STEP_BYTES: u64 = 1 << 20;
         let capacity_bytes = self.map.capacity_bytes();
         for offset in (0..capacity_bytes).step_by(STEP_BYTES as usize) {
             let end = capacity_bytes.min(offset + STEP_BYTES);
-            if self.holds_same(offset..end) {
+            if self.holds_same(offset..end, &[]) {
                 continue;
             }
-            let blocks = (offset..end).step_by(SCRUB_BLOCK_BYTES as usize);
-            for block in blocks.filter(|at| !bad.iter().any(|range| range.contains(at))) {
-                if !self.holds_same(block..end.min(block + SCRUB_BLOCK_BYTES)) {
-                    return Err(format!("mirrors differ in the block at offset {block}"));
+            for block in (offset..end).step_by(SCRUB_BLOCK_BYTES as usize) {
+                let block = block..end.min(block + SCRUB_BLOCK_BYTES);
+                if !self.holds_same(block.clone(), bad) {
+                    return Err(format!("mirrors differ in the block at offset {}", block.start));
                 }
             }
         }
         Ok(())
     }
 
-    /// Returns true if all mirrors hold the same in a range of the volume.
-    fn holds_same(&self, range: Range<u64>) -> bool {
+    /// Returns true if all mirrors hold the same in a range of the volume, but those of members
+    /// that lack a part of it.
+    fn holds_same(&self, range: Range<u64>, bad: &[(MemberIndex, Range<u64>)]) -> bool {
+        let is_listed = |mirror: &&Mirror| {
+            let mut own = bad.iter().filter(|(member, _)| *member == mirror.member);
+            own.any(|(_, bad)| bad.start < range.end && range.start < bad.end)
+        };
         let mut offset = range.start;
         while offset < range.end {
             let mapped = self.map.map(offset, range.end - offset);
             let copy = |mirror: &Mirror| (self.rows[mirror.member.get()], mirror.offset);
-            let (first, others) = mapped.mirrors.split_first().expect("a block has a mirror");
-            let is_equal =
-                |other: &Mirror| self.world.holds_same(copy(first), copy(other), mapped.length);
-            if !others.iter().all(is_equal) {
+            let mut good = mapped.mirrors.iter().filter(|mirror| !is_listed(mirror)).map(copy);
+            let first = good.next();
+            let is_equal = |other| {
+                first.is_some_and(|first| self.world.holds_same(first, other, mapped.length))
+            };
+            if !good.all(is_equal) {
                 return false;
             }
             offset += mapped.length;

@@ -17,7 +17,7 @@ use mirrorball_io::driver::sim::{FileFault, ObjectId, SimulatedWorld};
 use mirrorball_io::examine::{ExaminedVolume, examine_on, volumes};
 use mirrorball_io::kept_policy::KeptPolicy;
 use mirrorball_io::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
-use mirrorball_store::label::Label;
+use mirrorball_store::label::{Lineage, MemberLabel};
 use std::sync::Arc;
 
 const OPTIONS: OpenOptions = OpenOptions {
@@ -152,9 +152,13 @@ impl Machine {
             && let forgotten = self.forgotten(&present)
             && !forgotten.is_empty()
         {
-            let before = std::mem::replace(&mut self.discarded, forgotten);
-            assembled = self.assemble_present(&present, &all);
+            let before = self.discarded.clone();
+            self.discarded.extend(forgotten);
+            let again = self.assemble_present(&present, &all);
             self.discarded = before;
+            if !again.as_ref().is_ok_and(has_majority) {
+                assembled = again;
+            }
         }
         let has_lost_label = self.has_lost_label();
         match assembled {
@@ -177,12 +181,19 @@ impl Machine {
     fn forgotten(&self, present: &[ObjectId]) -> Vec<ObjectId> {
         let members = self.rows.iter().filter(|disk| present.contains(disk));
         let labels = members.filter_map(|&disk| Some((disk, self.label(disk)?)));
-        let labels: Vec<(ObjectId, Label)> = labels.collect();
-        let newest = labels.iter().map(|(_, label)| label).max_by_key(|label| label.generation);
-        let lineage = newest.map(|label| &label.lineage).filter(|it| it.may_have_forgotten());
-        let oldest = lineage.and_then(|lineage| lineage.history.last());
-        let is_before = |label: &Label| oldest.is_some_and(|it| label.generation < it.until);
-        labels.iter().filter(|(_, label)| is_before(label)).map(|(disk, _)| *disk).collect()
+        let labels: Vec<(ObjectId, MemberLabel)> = labels.collect();
+        let newest = labels.iter().map(|(_, found)| &found.label).max_by_key(|it| it.generation);
+        let Some(newest) = newest.filter(|label| label.lineage.may_have_forgotten()) else {
+            return Vec::new();
+        };
+        let Lineage { id, history } = &newest.lineage;
+        let is_before = |MemberLabel { member, label }: &MemberLabel| {
+            let own = label.lineage.id;
+            let is_known = own == *id || history.iter().any(|past| past.id == own);
+            let is_older = history.iter().all(|past| label.generation < past.until);
+            is_older && !is_known && !newest.calls_in_sync(*member)
+        };
+        labels.iter().filter(|(_, found)| is_before(found)).map(|(disk, _)| *disk).collect()
     }
 
     /// Assembles these disks of all, with `--degraded` if the user allows it.

@@ -2,6 +2,7 @@
 
 use super::{Machine, RECOVERY_TIME_MAX, REQUEST_TIME_MAX};
 use crate::history::UserCommand;
+use mirrorball_core::member::MemberState;
 use mirrorball_core::units::Nanos;
 use mirrorball_io::control::protocol::{ControlRequest, ScrubAction};
 use mirrorball_store::label::{ScrubProgress, ScrubState};
@@ -43,10 +44,12 @@ impl Machine {
         self.send(&ControlRequest::Rebuild { devid, device: None, rate_bytes_per_s: None });
     }
 
-    /// Has an empty disk put in the place of a member. One on another machine replaces one there.
+    /// Has an empty disk put in the place of a member. One on another machine replaces one there
+    /// that is not in sync; for one in sync it would be refused.
     pub(crate) fn replace(&mut self, member: usize) {
         self.damage.has_lost_good = true;
-        let is_remote = self.disk(self.rows[member]).server.is_some();
+        let is_in_sync = self.state(member) == Some(MemberState::InSync);
+        let is_remote = self.disk(self.rows[member]).server.is_some() && !is_in_sync;
         if self.served.is_none() {
             return;
         }
