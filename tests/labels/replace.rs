@@ -307,7 +307,7 @@ fn devices_that_cannot_or_should_not_replace_a_member_are_refused() {
         (&["replace", "2", ""], &["path of a device is empty"]),
         (
             &["replace", "2", "nbd://backup/b"],
-            &["cannot be copied to another machine: `nbd://backup/b`", "members fail 2`"],
+            &["cannot be copied to an NBD server: `nbd://backup/b`", "members fail 2`"],
         ),
     ] {
         let error = refused(&folder, arguments);

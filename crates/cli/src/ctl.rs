@@ -47,9 +47,9 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "PATH", global = true)]
     control: Option<PathBuf>,
 
-    /// Wait until no rebuild, resync or scrub is left, and print rate and time left every 5 s;
-    /// `status` is printed after that. Exits with code 1 if there is an error then;
-    /// for a rebuild, one of its member or of the volume
+    /// Wait for the rebuild that begins, else until no rebuild, resync or scrub is left, and print
+    /// rate and time left every 5 s; `status` is printed after that. Exits with code 1 if there is
+    /// an error then, of the member or the volume
     #[arg(long, global = true)]
     wait: bool,
 
@@ -299,7 +299,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     if !args.wait || began != Ending::Done {
         return Ok(began);
     }
-    let errors = wait::wait(&control)?;
+    let rebuilt = args.action.rebuilt();
+    let errors = wait::wait(&control, rebuilt)?;
     let ending = match is_printed_last {
         true => act(args, &control)?,
         false => {
@@ -307,7 +308,6 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             began
         }
     };
-    let rebuilt = args.action.rebuilt();
     let is_of_it = |it: &Condition| rebuilt.is_none() || [None, rebuilt].contains(&it.devid);
     Ok(if errors.iter().any(is_of_it) { Ending::FoundFailure } else { ending })
 }

@@ -379,10 +379,11 @@ impl Problem<'_> {
                     .to_owned()
             }
             Problem::MemberUnreachable => "check the server and the network".to_owned(),
-            Problem::MemberStalled(..) if is_writable => format!(
-                "the system gives up by itself, after 30 s for each try as a rule, and the member \
-                 fails then; `ctl members fail {devid}` goes on without it at once"
-            ),
+            Problem::MemberStalled(..) => {
+                "the system gives up by itself, after 30 s for each try as a rule; `ctl members \
+                 fail` keeps new requests off a member that the volume can do without"
+                    .to_owned()
+            }
             Problem::ReplaceFailed(_) if is_writable => {
                 format!("`ctl members replace {devid} DEVICE` copies it to another device")
             }

@@ -78,9 +78,9 @@ pub struct Scrub {
     kept_at: Nanos,
     /// Steps up to this offset are single blocks, to find those that cannot be read.
     single_until: u64,
-    /// Counts of faults when the last scrub finished; of blocks that did not match their checksums,
-    /// when it started, so that those which it found itself count until another one.
+    /// Counts of faults when the last scrub finished, but for the wrong blocks that it found.
     faults_before: ServiceFaults,
+    /// Blocks of each member that did not match their checksums before the scrub.
     mismatched_at_start: Vec<u64>,
     is_stopping: bool,
 }
@@ -352,7 +352,8 @@ impl Scrub {
         progress.ok_or(())?.state = to;
         if to == ScrubState::Finished {
             self.faults_before = ServiceFaults::now(executor);
-            self.faults_before.mismatched_blocks = std::mem::take(&mut self.mismatched_at_start);
+            let found = self.progress.iter().flat_map(|it| it.odd_blocks);
+            self.faults_before.keep_mismatched(&self.mismatched_at_start, found);
         }
         if to == ScrubState::Cancelled {
             self.to_repair.clear();

@@ -18,15 +18,19 @@ const PRINT: Duration = Duration::from_secs(5);
 /// Work of a service and its bytes that are left.
 type Work = Vec<(String, u64)>;
 
-/// Waits until nothing is rebuilt, synchronised or scrubbed, and prints every 5 s what is left. The
-/// wait is over, too, where a step of a rebuild failed. Returns the errors that there are then.
-pub(super) fn wait(control: &Path) -> Result<Vec<Condition>, Failure> {
+/// Waits until a member is rebuilt or, without one, nothing is rebuilt, synchronised or scrubbed,
+/// and prints every 5 s what is left. The wait is over, too, where a step of such a rebuild failed.
+/// Returns the errors that there are then.
+pub(super) fn wait(control: &Path, rebuilt: Option<u64>) -> Result<Vec<Condition>, Failure> {
     let mut printed: Option<(Instant, Work)> = None;
     loop {
         std::thread::sleep(POLL);
         let status: ServiceStatus = ask(control, &ControlRequest::Status)?;
-        let left = work(&status);
-        let is_stalled = status.conditions.iter().any(|it| it.name == "rebuild-stalled");
+        let left = work(&status, rebuilt);
+        let is_stalled = status
+            .conditions
+            .iter()
+            .any(|it| it.name == "rebuild-stalled" && (rebuilt.is_none() || it.devid == rebuilt));
         if left.is_empty() || is_stalled {
             let conditions = status.conditions.into_iter();
             return Ok(conditions.filter(|it| it.severity == Severity::Error).collect());
@@ -46,9 +50,10 @@ pub(super) fn wait(control: &Path) -> Result<Vec<Condition>, Failure> {
     }
 }
 
-/// Work of the service, with the bytes that are left.
-fn work(status: &ServiceStatus) -> Work {
-    let rebuilds = status.rebuilds.iter().map(|it| {
+/// Work of the service, or the rebuild of a member, with the bytes that are left.
+fn work(status: &ServiceStatus, rebuilt: Option<u64>) -> Work {
+    let rebuilds = status.rebuilds.iter();
+    let rebuilds = rebuilds.filter(|it| rebuilt.is_none_or(|devid| devid == it.devid)).map(|it| {
         let left = it.total_bytes.saturating_sub(it.recovered_bytes);
         (format!("rebuild of devid {}", it.devid), left)
     });
@@ -57,7 +62,8 @@ fn work(status: &ServiceStatus) -> Work {
     let scrub = status.scrub.iter().filter(|it| it.state == ReportedScrubState::Running);
     let scrub =
         scrub.map(|it| ("scrub".to_owned(), it.total_bytes.saturating_sub(it.checked_bytes)));
-    rebuilds.chain(resync).chain(scrub).collect()
+    let others = resync.into_iter().chain(scrub).filter(|_| rebuilt.is_none());
+    rebuilds.chain(others).collect()
 }
 
 /// A line of progress, with the bytes that were done since the last one and in which time.

@@ -58,6 +58,9 @@ pub(super) fn replacement(
 /// Fails a member. One that failed by itself stays out from then on, over restarts, too.
 pub(super) fn fail(devid: u64, parts: &mut ServiceParts<'_>) -> Result<String, RequestError> {
     let member = writable_member(devid, RebuildTask::Fail, parts.executor)?;
+    if parts.rebuild.is_opening(member) {
+        return Err(RequestError::refused(RebuildError::Opening(devid).to_string()));
+    }
     let has_no_device = matches!(
         reported_state(parts.executor, member),
         ReportedState::Missing | ReportedState::Diverged | ReportedState::Removed

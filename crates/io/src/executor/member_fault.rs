@@ -11,10 +11,6 @@ use mirrorball_core::units::Nanos;
 use rustix::io::Errno;
 use std::fmt;
 
-/// A member with I/O in flight of which none ends for this time is reported. Disks recover from a
-/// bad sector within 7 s as a rule, where the limit of `smartctl -l scterc` is set.
-const STALL: Nanos = Nanos::from_secs(10);
-
 /// The last error of a member before it failed, or another reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberFault {
@@ -119,22 +115,6 @@ impl Executor {
     pub fn is_failing(&self, member: MemberIndex) -> bool {
         let now = self.time();
         self.volume.as_ref().is_some_and(|volume| volume.states().is_failing(member, now))
-    }
-
-    /// Returns how long no I/O of a member in use has ended though some are in flight, if that is
-    /// at least 10 s, and how many are.
-    pub fn stalled(&self, member: MemberIndex) -> Option<(Nanos, u32)> {
-        let slot = &self.slots[member.get()];
-        let waits = self.now.saturating_sub(slot.waits_since);
-        let is_stalled = slot.stats.in_flight > 0 && waits >= STALL && !self.has_failed(member);
-        is_stalled.then_some((waits, slot.stats.in_flight))
-    }
-
-    /// The time until a member counts as stalled, if no I/O of it ends before.
-    pub fn until_stalled(&self) -> Option<Nanos> {
-        let busy = self.slots.iter().filter(|slot| slot.stats.in_flight > 0);
-        let due = busy.map(|slot| slot.waits_since + STALL).filter(|due| *due > self.now).min();
-        due.map(|due| self.real_until(due))
     }
 
     /// Fails a member on request. Returns false if the volume cannot do without it. Panics if there

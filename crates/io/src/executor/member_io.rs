@@ -53,8 +53,9 @@ pub(super) struct ActiveIo {
     /// When it ended by the model.
     pub(super) due: Option<Nanos>,
     pub(super) parts_left: u8,
-    /// The attachment of the member when it was started.
+    /// The attachment of the member when it was started, or of the successor that has it now.
     pub(super) attachment: u32,
+    began_on: u32,
     pub(super) result: Result<(), IoError>,
 }
 
@@ -81,6 +82,7 @@ impl ActiveIo {
             due: None,
             parts_left: 0,
             attachment: 0,
+            began_on: 0,
             result: Ok(()),
         }
     }
@@ -251,11 +253,12 @@ impl Executor {
     pub(super) fn launch(&mut self, io: ActiveIo) {
         let key = self.active.insert(io);
         let slot = &mut self.slots[io.member.get()];
-        if slot.stats.in_flight == 0 {
-            slot.waits_since = self.now;
-        }
         slot.stats.in_flight += 1;
-        self.active.get_mut(key).attachment = slot.attachment;
+        if io.place != IoPlace::Successor {
+            slot.own_io.on_start(self.now);
+        }
+        let active = self.active.get_mut(key);
+        (active.attachment, active.began_on) = (slot.attachment, slot.attachment);
         if io.place != IoPlace::Member {
             self.start_successor_part(key, &io, io.memory());
         }
@@ -332,7 +335,9 @@ impl Executor {
         }
         slot.discards &= io.op != Op::Discard || io.result.is_ok();
         count(&mut slot.stats, &io, now);
-        slot.waits_since = now;
+        if io.place != IoPlace::Successor && io.began_on == slot.attachment {
+            slot.own_io.on_end(now);
+        }
         if let Some(due) = io.due {
             // By the clock, not `self.now`: I/Os that ended earlier in this turn delayed it, too.
             let late = self.clock.model(self.driver.now()).saturating_sub(due);

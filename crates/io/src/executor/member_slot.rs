@@ -3,6 +3,7 @@
 use super::MemberStats;
 use super::member_fault::MemberFault;
 use super::shared_flush::SharedFlush;
+use super::stall::OwnIo;
 use crate::driver::Handle;
 use crate::member::Store;
 use crate::member::remote::Remote;
@@ -13,8 +14,7 @@ pub(super) struct MemberSlot {
     pub(super) config: MemberConfig,
     pub(super) store: Store,
     pub(super) stats: MemberStats,
-    /// Since when it has had I/O in flight without an end of any.
-    pub(super) waits_since: Nanos,
+    pub(super) own_io: OwnIo,
     /// The last error, before it failed.
     pub(super) fault: Option<MemberFault>,
     pub(super) fault_at: Nanos,
@@ -48,7 +48,7 @@ impl MemberSlot {
             config,
             store,
             stats: MemberStats::default(),
-            waits_since: Nanos::ZERO,
+            own_io: OwnIo::default(),
             fault: None,
             fault_at: Nanos::ZERO,
             flush: SharedFlush::default(),
@@ -70,6 +70,7 @@ impl MemberSlot {
 
     /// Forgets what is known and counted of the storage, because it was replaced.
     pub(super) fn on_replaced(&mut self) {
+        self.own_io = OwnIo::default();
         self.stats = MemberStats { in_flight: self.stats.in_flight, ..MemberStats::default() };
         self.attachment = self.attachment.wrapping_add(1);
         (self.is_missing, self.has_diverged) = (false, false);

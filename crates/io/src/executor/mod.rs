@@ -29,6 +29,7 @@ mod range_hold;
 mod replace;
 mod request;
 mod shared_flush;
+mod stall;
 mod stripe_buffers;
 mod successor;
 #[cfg(test)]

@@ -77,10 +77,10 @@ pub enum RebuildError {
         /// True if that is being rebuilt.
         is_rebuilding: bool,
     },
-    /// The member works, and only devices of this machine get a copy while it stays in use.
+    /// The member is in sync, and only files and block devices get a copy while it stays in use.
     #[error(
-        "the member with devid {devid} works, and cannot be copied to another machine: \
-         `{device}`\n  help: give a device of this machine; or give the member up first, with what \
+        "the member with devid {devid} is in use, and cannot be copied to an NBD server: \
+         `{device}`\n  help: give a file or block device; or give the member up first, with what \
          the others cannot read: `ctl members fail {devid}`"
     )]
     Remote { devid: u64, device: String },

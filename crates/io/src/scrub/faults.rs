@@ -25,6 +25,14 @@ impl ServiceFaults {
         }
     }
 
+    /// Has the wrong blocks of each member count on that were found since a scrub started or by it.
+    pub(super) fn keep_mismatched(&mut self, at_start: &[u64], found: impl Iterator<Item = u64>) {
+        let before = at_start.iter().copied().chain(std::iter::repeat(0));
+        for ((count, before), found) in self.mismatched_blocks.iter_mut().zip(before).zip(found) {
+            *count = before.min(count.saturating_sub(found));
+        }
+    }
+
     /// Blocks of a member that did not match their checksums after these counts.
     pub fn mismatched_since(&self, member: MemberIndex, executor: &Executor) -> u64 {
         let before = self.mismatched_blocks.get(member.get()).copied().unwrap_or(0);
