@@ -3,8 +3,10 @@
 //! One state per open file, as in Linux (`mm/readahead.c`, after its documentation and the paper
 //! "On the design of a new Linux readahead framework", Wu, Xi, Xu, 2008):
 //!
-//! - A read is sequential if it starts at the start of the file or at the end of the last read.
-//!   The first sequential read that misses opens a window: the read's size rounded up to a power
+//! - A read is sequential if it starts at the start of the file, or in the last page of the read
+//!   before or behind it. The page cache has that page: requests that are not whole pages are
+//!   widened to them.
+//! - The first sequential read that misses opens a window: the read's size rounded up to a power
 //!   of two, times four if that is at most 1/32 of the limit, times two if at most 1/4, else the
 //!   limit.
 //! - The part of a window after the requested bytes is the asynchronous part. When the reader
@@ -12,10 +14,10 @@
 //!   limit, twice as large up to 1/2, else the limit. All of it is asynchronous.
 //! - Any other read goes to the volume unchanged, and closes the window.
 //!
-//! Each window goes to the volume as one request. Data that was read before is not cached: the
+//! Each window goes to the volume as one request. Data from before the last read is not cached: the
 //! simulated file is larger than memory.
 
-use mirrorball_core::units::KIB;
+use mirrorball_core::units::{KIB, SECTOR_BYTES};
 use std::collections::VecDeque;
 
 /// A range of bytes of a file, the volume or a member.
@@ -72,14 +74,18 @@ impl ReadAhead {
     /// comes from windows, and the windows it needs and the ones ahead of it are queued. Returns
     /// false if the read must go to the volume itself.
     pub(crate) fn takes(&mut self, read: IoRange) -> bool {
-        let sequential = read.offset == self.previous_end.unwrap_or(self.file.offset);
+        let cached_until = self.previous_end.unwrap_or(self.file.offset);
+        let sequential = read.offset == cached_until || read.offset + SECTOR_BYTES == cached_until;
         self.previous_end = Some(read.end());
+        if sequential && read.end() == cached_until {
+            return true;
+        }
         self.windows.retain(|(window, _)| sequential && window.end() > read.offset);
         if !sequential || self.limit_bytes == 0 {
             self.window = None;
             return false;
         }
-        let covered_until = self.windows.back().map_or(read.offset, |(window, _)| window.end());
+        let covered_until = self.windows.back().map_or(cached_until, |(window, _)| window.end());
         if covered_until < read.end() && self.window.is_none_or(|(w, _)| w.end() <= read.offset) {
             self.open_window(read, covered_until);
         }
@@ -112,7 +118,7 @@ impl ReadAhead {
 
     fn open_window(&mut self, read: IoRange, from: u64) {
         let limit = self.limit_bytes;
-        let asked = read.length.min(limit);
+        let asked = (read.end() - from).min(limit);
         let rounded = asked.next_power_of_two();
         let size = match rounded {
             rounded if rounded <= limit / 32 => rounded * 4,
@@ -202,6 +208,37 @@ mod tests {
         assert_eq!(windows.last(), Some(&(1024, 128)), "one window ahead");
         windows.iter().for_each(|&(offset, length)| state.on_data(range(offset, length)));
         assert_eq!(state.missing(range(0, 1024)), 0);
+    }
+
+    /// Requests of 10 KiB are widened to 8 or 12 KiB, and begin in the last page of the one before.
+    #[test]
+    fn requests_that_are_not_whole_pages_have_the_windows_of_those_that_are() {
+        let widened = |index: u64| {
+            let start = index * 10 / 4 * 4;
+            range(start, ((index + 1) * 10).next_multiple_of(4) - start)
+        };
+        let mut state = ReadAhead::new(128, range(0, 1 << 20));
+        let mut windows = Vec::new();
+        for index in 0..40 {
+            assert!(state.takes(widened(index)), "{index}");
+            let sent = submitted(&mut state);
+            sent.iter().for_each(|&(offset, length)| state.on_data(range(offset, length)));
+            windows.extend(sent);
+            assert_eq!(state.missing(widened(index)), 0);
+        }
+        assert_eq!(windows[..4], [(0, 32), (32, 64), (96, 128), (224, 128)]);
+    }
+
+    /// Four requests of 1 KiB are in one page, which is read once, with read-ahead and without.
+    #[test]
+    fn page_of_the_last_read_is_cached() {
+        for limit_kib in [128, 0] {
+            let mut state = ReadAhead::new(limit_kib, range(0, 1 << 20));
+            let first = state.takes(range(400, 4));
+            assert!(!first && (0..3).all(|_| state.takes(range(400, 4))));
+            assert_eq!(submitted(&mut state), []);
+            assert_eq!(state.takes(range(404, 4)), limit_kib > 0);
+        }
     }
 
     #[test]
