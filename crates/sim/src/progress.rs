@@ -12,8 +12,13 @@ const WRITES_TO_COMPARE: u64 = 100;
 
 /// The results of one section so far.
 pub(crate) struct SectionProgress {
+    /// When the section starts.
+    start: Nanos,
     /// Start of the measured window: the end of the ramp.
     from: Nanos,
+    /// Whether the ramp goes on. What is counted then stands if the section ends within it, as in
+    /// fio.
+    is_ramp: bool,
     tallies: Tallies,
     /// The last completion, or the end of the last clone.
     last: Nanos,
@@ -49,11 +54,14 @@ struct RequestTally {
 impl SectionProgress {
     /// The progress of a section whose group starts at `now`.
     pub(crate) fn new(section: &Section, now: Nanos) -> SectionProgress {
-        let from = now.max(section.start_delay).saturating_add(section.ramp);
+        let start = now.max(section.start_delay);
+        let from = start.saturating_add(section.ramp);
         let half = |runtime: Nanos| from.saturating_add(Nanos(runtime.0 / 2));
         let planned_end = section.runtime.map(|runtime| from.saturating_add(runtime));
         SectionProgress {
+            start,
             from,
+            is_ramp: from > start,
             tallies: Tallies::default(),
             last: now,
             planned_end,
@@ -67,6 +75,15 @@ impl SectionProgress {
     #[cold]
     pub(crate) fn restart(&mut self, now: Nanos) {
         (self.from, self.last, self.tallies) = (now, now, Tallies::default());
+        self.is_ramp = false;
+    }
+
+    /// Forgets what was counted in the ramp, if that is over.
+    #[inline]
+    fn end_ramp(&mut self, now: Nanos) {
+        if self.is_ramp && now >= self.from {
+            (self.is_ramp, self.tallies) = (false, Tallies::default());
+        }
     }
 
     /// Counts a request that ended, with a latency of this bin.
@@ -86,9 +103,7 @@ impl SectionProgress {
         if !ok {
             self.last = self.last.max(self.planned_end.unwrap_or_default());
         }
-        if now < self.from {
-            return;
-        }
+        self.end_ramp(now);
         let tally = match request.kind {
             RequestKind::Read => &mut self.tallies.read,
             RequestKind::Write => &mut self.tallies.write,
@@ -109,6 +124,7 @@ impl SectionProgress {
 
     /// Reports the end of a clone. A clone that pauses to the end of its runtime has run that long.
     pub(crate) fn on_clone_end(&mut self, now: Nanos) {
+        self.end_ramp(now);
         self.last = self.last.max(now.min(self.until));
     }
 
@@ -129,18 +145,22 @@ impl SectionProgress {
 
     /// The record of the section, which `declared` describes as the job file has it.
     pub(crate) fn finish(self, declared: &Section, writes_fit_cache: bool) -> SectionRecord {
-        let measured = self.last.saturating_sub(self.from);
+        let (from, ramp) = match self.is_ramp {
+            true => (self.start, Nanos::ZERO),
+            false => (self.from, declared.ramp),
+        };
+        let measured = self.last.saturating_sub(from);
         let write_rate_change = self.write_rate_change();
         let direction =
             |it: RequestTally| DirectionRecord::new(it.latency, it.bytes, it.errors, measured);
         let Declared { is_background, has_rate, asked_iops } = Declared::of(declared);
         SectionRecord {
             name: declared.name.clone(),
-            from: self.from,
+            from,
             measured,
             is_background,
             has_rate,
-            asked_iops: offered_iops(declared, measured).or(asked_iops),
+            asked_iops: offered_iops(declared, ramp, measured).or(asked_iops),
             write_rate_change,
             writes_fit_cache: writes_fit_cache && self.tallies.write.bytes > 0,
             read: direction(self.tallies.read),
@@ -162,11 +182,10 @@ impl SectionProgress {
     }
 }
 
-/// Requests per second that the trace of a section offers while it is measured: reads if it reads,
-/// else writes.
-fn offered_iops(declared: &Section, measured: Nanos) -> Option<f64> {
+/// Requests per second that the trace of a section offers while it is measured, behind a ramp:
+/// reads if it reads, else writes.
+fn offered_iops(declared: &Section, ramp: Nanos, measured: Nanos) -> Option<f64> {
     let replay = declared.replay.as_ref()?;
-    let until = declared.ramp.saturating_add(measured);
-    let offered = replay.offered_iops(declared.ramp, until)?;
+    let offered = replay.offered_iops(ramp, ramp.saturating_add(measured))?;
     Some(offered * f64::from(declared.clones))
 }

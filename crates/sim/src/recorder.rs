@@ -18,8 +18,9 @@ use mirrorball_core::units::{KIB, Nanos};
 /// Collects a [`RunRecord`] while a run goes on.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    /// Start of the measured window; earlier completions count in the intervals only.
+    /// Start of the measured window: the end of the ramp, or the start of the run until then.
     measure_from: Nanos,
+    ramp_end: Nanos,
     members: Vec<MemberTally>,
     /// Intervals that are over.
     intervals: Vec<Interval>,
@@ -81,13 +82,15 @@ struct Sample {
 }
 
 impl Recorder {
-    pub(crate) fn new(members: &Members, measure_from: Nanos) -> Recorder {
+    /// The recorder of a run that is measured from `ramp_end` on, or in full if it ends before.
+    pub(crate) fn new(members: &Members, ramp_end: Nanos) -> Recorder {
         let tally = |devid| MemberTally {
             record: MemberRecord { devid, ..MemberRecord::default() },
             ..MemberTally::default()
         };
         Recorder {
-            measure_from,
+            measure_from: Nanos::ZERO,
+            ramp_end,
             members: members.iter().map(|(_, m)| tally(m.config.devid)).collect(),
             intervals: Vec::with_capacity(INTERVALS_MAX),
             interval: Interval::new(Nanos::ZERO, INTERVAL_MIN),
@@ -147,24 +150,21 @@ impl Recorder {
         if io.op == Op::Read && !io.background && outcome.result != Err(IoError::Cancelled) {
             self.sample(io, outcome);
         }
-        let measured = outcome.completed_at >= self.measure_from;
+        self.end_ramp(outcome.completed_at);
         let tally = &mut self.members[io.member.get()];
         let member = &mut tally.record;
         tally.in_flight -= 1;
-        if tally.in_flight == 0 && measured {
+        if tally.in_flight == 0 {
             let since = self.measure_from.max(tally.busy_since);
             member.busy += outcome.completed_at.saturating_sub(since);
         }
         if outcome.result == Err(IoError::Cancelled) {
-            member.cancelled_reads += u64::from(measured);
+            member.cancelled_reads += 1;
             return;
         }
         tally.interval.wait += outcome.wait;
         if io.op == Op::Write && outcome.result.is_ok() {
             tally.run_written_bytes += io.length;
-        }
-        if !measured {
-            return;
         }
         if outcome.result.is_err() {
             member.errors += 1;
@@ -207,6 +207,7 @@ impl Recorder {
         sections: Vec<SectionRecord>,
         counters: &[Counter],
     ) -> RunRecord {
+        self.end_ramp(until);
         self.interval.width = until.saturating_sub(self.interval.from);
         self.end_interval();
         for member in self.members.iter_mut().filter(|member| member.in_flight > 0) {
@@ -225,6 +226,19 @@ impl Recorder {
             background_bytes: self.background_bytes,
             member_ios: self.member_ios,
             ..RunRecord::default()
+        }
+    }
+
+    /// Forgets what was counted of the members in the ramp, if that is over.
+    #[inline]
+    fn end_ramp(&mut self, now: Nanos) {
+        if self.measure_from < self.ramp_end && now >= self.ramp_end {
+            self.measure_from = self.ramp_end;
+            for member in &mut self.members {
+                let devid = member.record.devid;
+                member.record = MemberRecord { devid, ..MemberRecord::default() };
+                member.read_wait = Histogram::default();
+            }
         }
     }
 

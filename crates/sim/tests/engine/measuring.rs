@@ -88,6 +88,25 @@ fn duration_bounds_the_ramp_and_the_start() {
     );
 }
 
+/// As fio, which forgets what it counted when a ramp ends.
+#[test]
+fn a_section_that_ends_within_its_ramp_is_measured_in_full() {
+    let array = delays("single", &["1ms"]);
+    let short = "[a]\nioengine=psync\ndirect=1\nrw=randread\nsize=1g\nnumber_ios=50\nramp_time=5\n";
+    let job = |text: &str| JobFile::parse(text, "ramp.fio", &JobContext::empty()).expect("a job");
+    let record = simulate(&array, &job(short), "first");
+    let section = &record.sections[0];
+    assert_eq!((section.from, section.read.latency.count()), (Nanos::ZERO, 50));
+    assert_near(section.measured.as_secs_f64(), 0.05, 0.001);
+    assert_near(record.measured.as_secs_f64(), 0.05, 0.001);
+    assert_eq!((record.members[0].reads, record.members[0].busy), (50, Nanos::from_millis(50)));
+    let long = "[b]\ndirect=1\nrw=randread\nsize=1g\nruntime=1\ntime_based\nramp_time=2\nstonewall";
+    let both = simulate(&array, &job(&format!("{short}{long}")), "first");
+    let [a, b] = &both.sections[..] else { panic!("two sections") };
+    assert_eq!(a.read.latency.count(), 50);
+    assert!(b.read.latency.count().abs_diff(1000) <= 1, "{}", b.read.latency.count());
+}
+
 #[test]
 fn stop_is_read_before_clones_start() {
     let array = delays("single", &["1ms"]);
