@@ -27,6 +27,8 @@ pub(super) enum BlockSource {
     Uniform { count: u64 },
     /// Some more often.
     Skewed { rank: BlockRank, scatter: Scatter },
+    /// Some files more often, each the sum of so many neighbouring ranks.
+    Files { rank: BlockRank, count: u64, shift: u64 },
     /// Zones, each uniform.
     Zoned(Vec<BlockSpan>),
     /// Blocks in this order, again and again.
@@ -49,6 +51,16 @@ pub(super) enum BlockRank {
     Bell { count: u64, width: f64 },
 }
 
+/// The law of skewed draws: ranks, the most popular one, and where that lies.
+struct Popularity {
+    rank: BlockRank,
+    top: u64,
+    center: Option<f64>,
+}
+
+/// Ranks of which a file has the sum.
+const RANKS_OF_FILE: u64 = 1 << 10;
+
 #[derive(Clone, Debug)]
 pub(super) struct Scatter {
     order: Permutation,
@@ -66,45 +78,42 @@ pub(super) struct Zipf {
 }
 
 impl BlockSource {
-    /// The source for `count` blocks. A uniform one is not mapped; the caller may do that.
-    pub(super) fn new(distribution: &Distribution, count: u64, rng: &mut Rng) -> BlockSource {
-        BlockSource::of_direction(distribution, Direction::Read, (count, 1), rng)
-    }
-
-    /// The source of a direction's blocks: their count and size.
+    /// The source of a direction's blocks: their count and size. A uniform one is not mapped; the
+    /// caller may do that.
     pub(super) fn of_direction(
         distribution: &Distribution,
         direction: Direction,
         (count, block_bytes): (u64, u64),
         rng: &mut Rng,
     ) -> BlockSource {
-        let scattered = |rank, top, center, rng: &mut Rng| BlockSource::Skewed {
-            rank,
-            scatter: Scatter::new(count, top, center, rng),
-        };
+        if let Some(Popularity { rank, top, center }) = Popularity::of(distribution, count) {
+            let scatter = Scatter::new(count, top, center, rng);
+            return BlockSource::Skewed { rank, scatter };
+        }
         match *distribution {
-            Distribution::Uniform => BlockSource::Uniform { count },
-            Distribution::Zipf { theta, center } => {
-                scattered(BlockRank::Zipf(Zipf::new(count, theta)), 0, center, rng)
-            }
-            Distribution::Pareto { h, center } => {
-                let power = h.ln() / (1.0 - h).ln();
-                scattered(BlockRank::Pareto { count, power }, 0, center, rng)
-            }
-            Distribution::Normal { deviation, center } => {
-                let width = deviation.min(50.0) / 100.0;
-                scattered(BlockRank::Bell { count, width }, count / 2, center, rng)
-            }
             Distribution::Sequence { ref blocks, strides } => {
                 BlockSource::Sequence { blocks: blocks.clone(), strides, drawn: 0, count }
             }
-            Distribution::Zoned(ref zones) if zones[direction].is_empty() => {
-                BlockSource::Uniform { count }
-            }
-            Distribution::Zoned(ref zones) => {
+            Distribution::Zoned(ref zones) if !zones[direction].is_empty() => {
                 BlockSource::Zoned(spans(&zones[direction], count, block_bytes))
             }
+            _ => BlockSource::Uniform { count },
         }
+    }
+
+    /// The source of the files of a section. As fio, it draws from 1024 ranks for each file, which
+    /// are not scattered: popular files are neighbours.
+    pub(super) fn of_files(distribution: &Distribution, files: u64, rng: &mut Rng) -> BlockSource {
+        let count = files * RANKS_OF_FILE;
+        let Some(Popularity { rank, top, center }) = Popularity::of(distribution, count) else {
+            return BlockSource::Uniform { count: files };
+        };
+        let shift = match center {
+            Some(center) => (count as f64 * center) as u64 + count - top,
+            None if top > 0 => 0,
+            None => rng.below(count),
+        };
+        BlockSource::Files { rank, count, shift }
     }
 
     #[inline]
@@ -119,6 +128,9 @@ impl BlockSource {
         match self {
             BlockSource::Uniform { count } => rng.below(*count),
             BlockSource::Skewed { rank, scatter } => scatter.at(rank.draw(rng)),
+            BlockSource::Files { rank, count, shift } => {
+                (rank.draw(rng) + *shift) % *count / RANKS_OF_FILE
+            }
             BlockSource::Sequence { blocks, strides, drawn, count } => {
                 let (turn, place) = (*drawn / blocks.len() as u64, *drawn % blocks.len() as u64);
                 let begin = if *strides { turn * blocks.len() as u64 } else { 0 };
@@ -132,6 +144,25 @@ impl BlockSource {
                 span.first + rng.below(span.count)
             }
         }
+    }
+}
+
+impl Popularity {
+    /// The law of a distribution over so many blocks, if it has ranks.
+    fn of(distribution: &Distribution, count: u64) -> Option<Popularity> {
+        let (rank, top, center) = match *distribution {
+            Distribution::Zipf { theta, center } => {
+                (BlockRank::Zipf(Zipf::new(count, theta)), 0, center)
+            }
+            Distribution::Pareto { h, center } => {
+                (BlockRank::Pareto { count, power: h.ln() / (1.0 - h).ln() }, 0, center)
+            }
+            Distribution::Normal { deviation, center } => {
+                (BlockRank::Bell { count, width: deviation.min(50.0) / 100.0 }, count / 2, center)
+            }
+            _ => return None,
+        };
+        Some(Popularity { rank, top, center })
     }
 }
 
@@ -251,7 +282,8 @@ mod tests {
                 laws.push(Distribution::Zipf { theta, center: None });
             }
             for law in laws {
-                let mut place = BlockSource::new(&law, count, &mut rng);
+                let mut place =
+                    BlockSource::of_direction(&law, Direction::Read, (count, 1), &mut rng);
                 let worst = (0..2000).map(|_| place.draw(&mut rng)).max();
                 assert!(worst < Some(count), "{law:?} on {count}: {worst:?}");
             }

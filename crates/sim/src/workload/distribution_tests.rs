@@ -54,6 +54,33 @@ fn zipf_has_its_frequencies() {
     }
 }
 
+/// Shares of fio 3.33: 89 % of the requests go to one file, then 3, 2 and 1 % to those behind it.
+#[test]
+fn popular_files_are_neighbours() {
+    const FILES: u64 = 16;
+    let shares = |law: &str| {
+        let options = format!("size=64m\nnrfiles={FILES}\nfile_service_type={law}");
+        let mut counts = vec![0u64; FILES as usize];
+        blocks(&options).into_iter().for_each(|block| counts[block as usize / 1024] += 1);
+        counts
+    };
+    // From the start of a file on, its ranks are 1 to 1024, and so on.
+    let counts = shares("zipf:1.2:0.25");
+    let zeta = |ranks: std::ops::Range<u64>| -> f64 {
+        ranks.map(|rank| ((rank + 1) as f64).powf(-1.2)).sum()
+    };
+    for (behind, file) in [(0, 4), (1, 5), (2, 6), (11, 15), (12, 0)] {
+        let ranks = behind * 1024..(behind + 1) * 1024;
+        assert_share(counts[file], zeta(ranks) / zeta(0..FILES * 1024));
+    }
+    assert!((177_000..179_000).contains(&counts[4]), "{counts:?}");
+    // The bell has its middle in the middle, or at its center.
+    let counts = shares("normal:0:0.25");
+    assert!(counts[3].abs_diff(counts[4]) < 3_000 && counts[4] > 30_000, "{counts:?}");
+    let counts = shares("normal:0");
+    assert!(counts[7].abs_diff(counts[8]) < 3_000 && counts[8] > 30_000, "{counts:?}");
+}
+
 #[test]
 fn zipf_on_few_blocks_is_exact() {
     let options = "random_distribution=zipf:1.5\nsize=16k";

@@ -60,7 +60,9 @@ impl FileSet {
         let file = |it: &WorkRegion| FileStream::new(job, *it, goes_round, rng);
         let files: Vec<_> = regions.iter().map(file).collect();
         let draw = match &job.file_order {
-            FileOrder::Drawn(law) if count > 1 => Some(BlockSource::new(law, count as u64, rng)),
+            FileOrder::Drawn(law) if count > 1 => {
+                Some(BlockSource::of_files(law, count as u64, rng))
+            }
             _ => None,
         };
         let run = match job.modifier {
