@@ -138,7 +138,7 @@ fn line_of(parts: impl IntoIterator<Item = Option<String>>) -> Option<String> {
 fn order_of(job: &Section) -> Option<String> {
     let is_random = job.access == Access::Random;
     let directions = job.mix.directions();
-    let percent = directions.iter().map(|&it| job.random_percent[it]).min().unwrap_or(100);
+    let percents: Vec<u64> = directions.iter().map(|&it| job.random_percent[it]).collect();
     let aligned = directions.iter().find_map(|&it| job.align_bytes[it]);
     let is_on_files = matches!(&job.target, JobTarget::Files(it) if it.sets[0].len() > 1);
     line_of([
@@ -155,7 +155,12 @@ fn order_of(job: &Section) -> Option<String> {
             }
             AddressModifier::Runs { length, .. } => Some(format!("{length} at each address")),
         },
-        (is_random && percent < 100).then(|| format!("{percent} % at random addresses")),
+        (is_random && percents.iter().any(|it| *it < 100)).then(|| match percents[..] {
+            [reads, writes] if reads != writes && job.mix != Mix::TrimWrite => {
+                format!("{reads} % of reads and {writes} % of writes at random addresses")
+            }
+            _ => format!("{} % at random addresses", percents[0]),
+        }),
         distributed(job),
         job.zones.map(|it| {
             let [zone, range, skip] = [it.size_bytes, it.range_bytes, it.skip_bytes].map(size);
@@ -423,6 +428,8 @@ mod tests {
         ] {
             assert_ne!(shown(options), base, "{options}");
         }
+        let expected = "0 % of reads and 100 % of writes at random addresses";
+        assert!(shown("percentage_random=0,100").contains(expected));
         let zones = |shares: &str| shown(&format!("random_distribution={shares}"));
         let expected = "60 % in 10 %, then 40 % in 90 %\n";
         assert!(zones("zoned:60/10:40/90").contains(expected), "{}", zones("zoned:60/10:40/90"));

@@ -91,15 +91,26 @@ impl JobReader<'_> {
             self.note(file, *line, name, reason);
             return setter.apply(draft, name, Some(text.trim_start()));
         }
+        let of_directions = value.filter(|text| {
+            options::OF_DIRECTIONS.contains(&&**name)
+                && text.starts_with(|c: char| c.is_ascii_digit())
+                && text.contains([':', '-'])
+        });
+        if let Some(text) = of_directions {
+            let read = value::with_commas(text);
+            setter.apply(draft, name, Some(&read))?;
+            let instead = if name.starts_with('b') { "; bsrange=4k-64k sets a range" } else { "" };
+            let reason = format!("fio reads `{read}`, a value for each direction{instead}");
+            self.note(file, *line, name, &reason);
+            return Ok(());
+        }
         let applied = setter.apply(draft, name, value);
         let is_size = matches!(setter, Setter::Number(..)) || options::ONE_SIZE.contains(&&**name);
         let beginning = value.and_then(|text| value::beginning(name, text));
         match beginning.filter(|_| applied.is_err() && is_size) {
             Some(beginning) => {
                 setter.apply(draft, name, Some(beginning))?;
-                let is_range = value.is_some_and(|text| text[beginning.len()..].starts_with('-'));
-                let instead = if is_range { "; bsrange=4k-64k sets a range" } else { "" };
-                let reason = format!("fio reads `{beginning}`, and ignores what follows{instead}");
+                let reason = format!("fio reads `{beginning}`, and ignores what follows");
                 self.note(file, *line, name, &reason);
                 Ok(())
             }

@@ -59,7 +59,7 @@ pub(super) struct Verify {
 /// Zones that are visited in turn.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ZoneDraft {
-    pub(super) is_off: bool,
+    pub(super) is_strided: bool,
     pub(super) size_bytes: u64,
     pub(super) range_bytes: u64,
     pub(super) skip_bytes: u64,
@@ -209,9 +209,24 @@ impl Draft {
         if self.job.align_bytes.0.iter().any(Option::is_some) {
             self.job.random_map = false;
         }
-        let ZoneDraft { is_off, size_bytes, range_bytes, skip_bytes } = self.zones;
-        if is_off || size_bytes == 0 {
-            return Ok(());
+        self.finish_zones()
+    }
+
+    fn finish_zones(&mut self) -> Result<(), Diagnostic> {
+        let ZoneDraft { is_strided, size_bytes, range_bytes, skip_bytes } = self.zones;
+        match (is_strided, size_bytes > 0) {
+            (true, true) => {}
+            (false, false) => return Ok(()),
+            (false, true) => {
+                let message = "`zonesize` without zonemode=strided: fio refuses it";
+                let fault = job_error(message, "write zonemode=strided, or remove zonesize");
+                return Err(self.at("zonesize", fault));
+            }
+            (true, false) => {
+                let message = "zonemode=strided without `zonesize`: fio refuses it";
+                let fault = job_error(message, "write zonesize, the bytes to request of a zone");
+                return Err(self.at("zonemode", fault));
+            }
         }
         if self.job.mix == Mix::TrimWrite {
             let message = "trimwrite in strided zones: fio may move to the next zone between a \
@@ -344,6 +359,10 @@ impl Draft {
             let reason = "the disks serve each request; under fio it ends at once, without I/O";
             notes.push(("ioengine", reason.to_owned()));
         }
+        if self.engine.path == EnginePath::PageCacheOnly && std::mem::take(&mut job.direct) {
+            let reason = "has no effect: mmap always goes through the page cache";
+            notes.push(("direct", reason.to_owned()));
+        }
         if !self.engine.has_page_cache() {
             job.direct = true;
         } else if !job.direct && writes && !is_synchronous {
@@ -360,7 +379,12 @@ impl Draft {
             }
         }
         if is_synchronous && writes {
-            job.fsync = 1;
+            for (option, every) in flushes {
+                if every > 0 {
+                    notes.push((option, "has no effect: each write is durable".to_owned()));
+                }
+            }
+            (job.fsync, job.fdatasync) = (1, 0);
             let reason = "a flush follows each write";
             notes.push(("sync", reason.to_owned()));
         }

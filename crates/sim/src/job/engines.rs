@@ -25,6 +25,8 @@ pub(super) enum EngineDepth {
 pub(super) enum EnginePath {
     /// Files or devices, through the page cache unless `direct=1`.
     PageCache,
+    /// Files or devices, always through the page cache.
+    PageCacheOnly,
     /// Files, never through a page cache.
     Uncached,
     /// One block device or export, never through a page cache.
@@ -43,12 +45,13 @@ pub(super) struct Engine {
 }
 
 /// Names with the same facts, separated by blanks.
-const TABLE: [(&str, EngineDepth, EnginePath); 18] = [
+const TABLE: [(&str, EngineDepth, EnginePath); 19] = [
     (
-        "psync sync vsync pvsync pvsync2 mmap splice libcufile libhipfile fusion-aw-sync",
+        "psync sync vsync pvsync pvsync2 splice libcufile libhipfile fusion-aw-sync",
         EngineDepth::One,
         EnginePath::PageCache,
     ),
+    ("mmap", EngineDepth::One, EnginePath::PageCacheOnly),
     ("libaio", EngineDepth::DirectOnly, EnginePath::PageCache),
     (
         "io_uring posixaio windowsaio solarisaio guasi syslet-rw",
@@ -164,6 +167,6 @@ impl Engine {
 
     /// Whether its requests may go through a page cache.
     pub(super) fn has_page_cache(self) -> bool {
-        self.path == EnginePath::PageCache
+        matches!(self.path, EnginePath::PageCache | EnginePath::PageCacheOnly)
     }
 }

@@ -92,14 +92,38 @@ fn options_of_public_job_files_are_understood() {
         ),
         ("size=1g\nrw=write\nsync=dsync", read, "sync"),
     ] {
-        match parse(&format!("[job]\n{options}")) {
-            Ok(file) => {
-                assert_eq!(described(&file.sections[0]), expected, "{options}");
-                assert_eq!(noted(&file), notes, "{options}");
-            }
-            Err(error) => assert_eq!(expected, "", "{options}: {error}"),
-        }
+        assert_understood(options, expected, notes);
     }
+}
+
+#[track_caller]
+fn assert_understood(options: &str, expected: &str, notes: &str) {
+    match parse(&format!("[job]\n{options}")) {
+        Ok(file) => {
+            assert_eq!(described(&file.sections[0]), expected, "{options}");
+            assert_eq!(noted(&file), notes, "{options}");
+        }
+        Err(error) => assert_eq!(expected, "", "{options}: {error}"),
+    }
+}
+
+/// As fio 3.33, where the sizes of discards are the third ones.
+#[test]
+fn values_are_divided_by_commas_else_colons_else_dashes() {
+    for (sizes, of_trims) in
+        [("4k-16k-32k", 32), ("8k,4k:16k", 16), ("4k-16k,8k", 8), ("16k-8k,", 4), ("4k-64k", 64)]
+    {
+        let options = format!("rw=trim\ndirect=1\nsize=1g\nbs={sizes}");
+        assert_understood(&options, &format!("1 direct {of_trims}/100 at 0+1024"), "bs");
+    }
+}
+
+#[test]
+fn options_that_another_one_leaves_without_effect_are_noted() {
+    let read = "1 cached 4/100 at 0+1024";
+    assert_understood("ioengine=mmap\ndirect=1\nsize=1g", read, "direct");
+    assert_understood("ioengine=splice\ndirect=1\nsize=1g", "1 direct 4/100 at 0+1024", "");
+    assert_understood("size=1g\nrw=write\nsync=1\nfsync=2", read, "fsync sync");
 }
 
 #[test]
@@ -202,7 +226,13 @@ fn what_fio_ends_early_is_refused_or_noted() {
         ("random_distribution=zoned_abs:60/4m:40", "the zone `40` has no size"),
         ("size=16m\nrandom_distribution=zoned_abs:60/4m:40/20m", "its region has 16 MiB"),
         ("random_generator=lfsr\nrandom_distribution=zoned:60/10:40/90", "lfsr with zones"),
-        ("rw=trimwrite\nzonesize=8k", "trimwrite in strided zones"),
+        ("rw=trimwrite\nzonemode=strided\nzonesize=8k", "trimwrite in strided zones"),
+        ("zonesize=8k", "`zonesize` without zonemode=strided: fio refuses it"),
+        ("zonemode=none\nzonesize=8k", "`zonesize` without zonemode=strided: fio refuses it"),
+        ("zonemode=strided", "zonemode=strided without `zonesize`: fio refuses it"),
+        ("ioengine=io_uring_cmd\nwrite_mode=zeroes", "gets another command than a plain write"),
+        ("ioengine=sg\nsg_write_mode=verify", "gets another command than a plain write"),
+        ("size=-1g", "`-1g` is not a size"),
         ("startdelay=5-10", "startdelay: `5-10` is a range, from which fio draws"),
         ("size=4k\nnrfiles=2", "a region of 2 KiB, smaller than its block size of 4 KiB"),
         ("filesize=2k\nnrfiles=3", "a region of 2 KiB, smaller than its block size of 4 KiB"),

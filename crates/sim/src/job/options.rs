@@ -77,6 +77,11 @@ pub(super) fn find(name: &str) -> Result<&'static OptionRow, Diagnostic> {
 
 /// The error for a line above the first section, which may be any text if the file is no job file.
 pub(super) fn outside_section(option: &str, file: &str) -> Diagnostic {
+    if option.starts_with("fio ") || option.starts_with("--") {
+        let help = "write a line such as [job], and each option of the command without `--` on a \
+                    line below it";
+        return job_error("a command line of fio, and no job file", help);
+    }
     match find(option) {
         Ok(_) => above_first_section(option),
         Err(unknown) if file.ends_with(".fio") => unknown,
@@ -115,6 +120,9 @@ const DEPTH: [u64; 2] = [1, 1 << 16];
 const PERCENT: [u64; 2] = [0, 100];
 const SECOND: Nanos = Nanos::from_secs(1);
 const MICROSECOND: Nanos = Nanos::from_micros(1);
+/// Options with a value for each direction.
+pub(super) const OF_DIRECTIONS: [&str; 7] =
+    ["bs", "blocksize", "blockalign", "ba", "percentage_random", "rate", "rate_iops"];
 /// Options with one size, of which fio ignores what follows it.
 pub(super) const ONE_SIZE: [&str; 6] = ["size", "io_size", "filesize", "offset", "bs", "blocksize"];
 /// Values that turn an option off.
@@ -272,9 +280,16 @@ const ROWS: &[OptionRow] = &[
         NO_KERNEL,
     ),
     ignored(
-        "hipri hipri_percentage fixedbufs registerfiles sqthread_poll sqthread_poll_cpu \
+        "cpuload cpuchunks cpumode exit_on_io_done program arguments grace_time std_redirect \
+         protocol proto listen nodelay pingpong interface ttl window_size mss bindname verb \
+         serverip direct_write_to_pmem busy_wait_polling donorname inplace stat_type namenode \
+         hdfsdirectory single_instance hdfs_use_direct https http_host http_user http_pass \
+         http_s3_key http_s3_keyid http_s3_region http_s3_security_token \
+         http_s3_storage_class http_s3_sse_customer_key http_s3_sse_customer_algorithm \
+         http_swift_auth_token http_mode http_verbose object_mode \
+         hipri hipri_percentage fixedbufs registerfiles sqthread_poll sqthread_poll_cpu \
          nonvectored force_async userspace_reap libaio_vectored nowait cmd_type cdb_len uri \
-         readfua writefua write_mode read_mode verify_mode verify_bytchk deac sg_write_mode \
+         readfua writefua read_mode verify_mode verify_bytchk deac \
          stream_id md_per_io_size pi_act pi_chk apptag apptag_mask thp skip_bad \
          no_completion_thread initiator rbdname rbd_encryption_format pool clientname \
          clustername conf busy_poll touch_objects libblkio_driver libblkio_path \
@@ -373,6 +388,11 @@ const ROWS: &[OptionRow] = &[
     ),
     left_out("ioscheduler", OFF, "the only scheduler is the one inside the disk"),
     // Options that would change the result.
+    refused(
+        "write_mode sg_write_mode",
+        &["write"],
+        "the device gets another command than a plain write",
+    ),
     refused("opendir", OFF, "the simulation has no directory to list\nwrite nrfiles and filesize"),
     refused("pre_read", OFF, "the page cache would serve every read\nremove the section"),
     refused(

@@ -169,7 +169,7 @@ pub(super) fn zone_mode(draft: &mut Draft, text: &str) -> Result<(), Diagnostic>
                     a disk out";
         return Err(job_error("zoned devices are not modelled", help));
     }
-    draft.zones.is_off = choose(text, &[("none", true), ("strided", false)])?;
+    draft.zones.is_strided = choose(text, &[("none", false), ("strided", true)])?;
     Ok(())
 }
 

@@ -53,7 +53,12 @@ pub(super) fn expand(
         };
         let name = &rest[start + 2..start + 2 + length];
         let value = variable(name).ok_or_else(|| {
-            let help = format!("set it for the command: `{name}=VALUE mirrorball …`");
+            let help = match name.split_once(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+                None => format!("set it for the command: `{name}=VALUE mirrorball …`"),
+                Some((name, _)) => {
+                    format!("fio knows no default values: write `${{{name}}}`, and set `{name}`")
+                }
+            };
             job_error(format!("the environment variable `{name}` is not set"), help)
         })?;
         expanded.push_str(&rest[..start]);
@@ -76,19 +81,29 @@ pub(super) fn expand(
 }
 
 /// The part of `text` that fio reads, if it is a number with a unit and something follows, such as
-/// `4k:8k` for one size; of a count also before a sign, as in `128*4`, and of a block also of a
-/// range, as in `4k-64k`.
+/// `4k:8k` for one size; of a count also before a sign, as in `128*4`.
 pub(super) fn beginning<'a>(option: &str, text: &'a str) -> Option<&'a str> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).filter(|&end| end > 0)?;
     let end = text.find(|c: char| !c.is_ascii_alphanumeric())?;
     let has_signs: &[char] = match option {
         "iodepth" | "numjobs" | "nrfiles" => &['*', '+', '/'],
-        "bs" | "blocksize" if !text.contains(',') => &['-'],
         _ => &[],
     };
     let rest = &text[end..];
     let is_list = rest.starts_with([',', '.', '%', '-']);
     (rest.starts_with(has_signs) || (end > digits && !is_list)).then_some(&text[..end])
+}
+
+/// `text` with a comma between the values of directions. Where no comma follows, fio separates them
+/// also by colons, and where no colon follows by dashes; it reads a value up to either.
+pub(super) fn with_commas(text: &str) -> String {
+    let (mut values, mut rest) = (String::new(), text);
+    while let Some((value, next)) = [',', ':', '-'].iter().find_map(|&it| rest.split_once(it)) {
+        values += value.split([':', '-']).next().unwrap_or(value);
+        values.push(',');
+        rest = next;
+    }
+    values + rest
 }
 
 /// A size or count.
@@ -100,6 +115,7 @@ pub(super) fn integer(text: &str, base: KbBase) -> Result<u64, Diagnostic> {
             text if text.contains('.') => fault(
                 "fio accepts whole numbers only: write it in a smaller unit, as 1536 for 1.5k",
             ),
+            text if text.starts_with('-') => fault(SIZE_HINT),
             text if text.contains('-') => fault("it is a range: write one size, or bsrange=4k-64k"),
             text if text.contains('%') => {
                 fault("only size, offset and offset_increment accept a percentage")

@@ -87,15 +87,19 @@ fn modifiers_zones_and_files_order_requests_as_in_fio() {
         ("size=64k\nzonemode=strided\nzonesize=8k\nzoneskip=8k", &{
             twice("r0 r4 r16 r20 r32 r36 r48 r52")
         }),
-        ("size=64k\nzonesize=8k\nzonerange=16k", &twice("r0 r4 r16 r20 r32 r36 r48 r52")),
-        ("size=32k\nzonesize=8k\nzonerange=4k\nzoneskip=12k", &twice("r0 r0 r16 r16")),
-        ("size=48k\nzonesize=12k\nzonerange=16k\nfilename=a:b\nnumber_ios=12", {
+        ("size=64k\nzonemode=strided\nzonesize=8k\nzonerange=16k", &{
+            twice("r0 r4 r16 r20 r32 r36 r48 r52")
+        }),
+        ("size=32k\nzonemode=strided\nzonesize=8k\nzonerange=4k\nzoneskip=12k", &{
+            twice("r0 r0 r16 r16")
+        }),
+        ("size=48k\nzonemode=strided\nzonesize=12k\nzonerange=16k\nfilename=a:b\nnumber_ios=12", {
             "r0 r32 r4 r48 r8 r52 r16 r20"
         }),
-        ("size=128k\nzonesize=12k\nzonerange=24k\nrw=read:4k", {
+        ("size=128k\nzonemode=strided\nzonesize=12k\nzonerange=24k\nrw=read:4k", {
             "r0 r8 r16 r24 r32 r40 r48 r56 r64 r72 r80 r88 r96 r104 r112 r120"
         }),
-        ("size=64k\nzonesize=8k\nzonemode=none\nnumber_ios=3", "r0 r4 r8"),
+        ("size=64k\nzoneskip=8k\nzonerange=16k\nnumber_ios=3", "r0 r4 r8"),
         ("size=16k\nnrfiles=4", "r0 r4 r8 r12"),
         ("size=28k\nnrfiles=2", "r0 r16 r4 r20 r8 r24"),
         ("size=32k\nnrfiles=4", "r0 r8 r16 r24 r4 r12 r20 r28"),
