@@ -6,6 +6,7 @@
 //! file system each of their bytes is a copy of, and of a write the first copy alone is kept
 //! that has a device.
 
+use crate::formats::lost_events;
 use crate::formats::tracepoints::{TraceLine, Tracepoint};
 use crate::record::TraceOp;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -137,8 +138,8 @@ impl CaptureWriter {
 
     /// Adds a line of `trace_pipe`, and appends the requests that are complete to `trace`.
     pub fn add(&mut self, line: &[u8], trace: &mut String) {
-        if line.starts_with(b"CPU:") && line.ends_with(b" EVENTS]") {
-            // `CPU:1 [LOST 17 EVENTS]`: their ends may be among them.
+        if lost_events(line).is_some() {
+            // Ends of requests may be among them.
             self.open.clear();
             return;
         }
@@ -159,7 +160,7 @@ impl CaptureWriter {
         match line.event {
             Tracepoint::Queue => self.begin(device, &line),
             Tracepoint::Complete => self.end(device, &line),
-            Tracepoint::Issue => {}
+            Tracepoint::Issue | Tracepoint::Remap => {}
         }
         self.write(trace, PENDING_MAX);
     }

@@ -64,6 +64,7 @@ impl TraceSummary {
                 self.late
             ));
         }
+        lines.extend(self.doubts().iter().map(|doubt| format!("note: {doubt}")));
         lines.join("\n") + "\n"
     }
 

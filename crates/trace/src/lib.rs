@@ -43,7 +43,7 @@ pub use capture::{
     BtrfsChunk, CaptureCounts, CaptureWriter, CapturedDevice, ChunkTable, HEADER as CAPTURE_HEADER,
 };
 pub use counted_load::{CountedLoad, CountedOperations};
-pub use formats::{FORMATS, TraceFormat};
+pub use formats::{FORMATS, TraceFormat, compression};
 pub use load_kinds::LoadClass;
 pub use reader::TraceReader;
 pub use record::{TraceOp, TraceRecord};

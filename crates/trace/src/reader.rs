@@ -103,6 +103,16 @@ impl TraceReader {
         self.late
     }
 
+    /// Number of events that were lost where the trace was recorded, as it says so far.
+    pub(crate) fn lost(&self) -> u64 {
+        self.parser.lost()
+    }
+
+    /// The devices that lie on others, each pair the lower one first, as the trace says so far.
+    pub(crate) fn remaps(&self) -> Vec<[String; 2]> {
+        self.parser.remaps().pairs().collect()
+    }
+
     /// Reads ahead as far as the order needs.
     fn fill(&mut self) -> Result<(), Diagnostic> {
         match self.order {

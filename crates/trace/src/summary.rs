@@ -55,6 +55,8 @@ pub struct TraceSummary {
     /// Number of requests that were too late to be sorted: see
     /// [`TraceReader::late`](crate::TraceReader::late).
     pub late: u64,
+    /// Number of events that were lost where the trace was recorded, as far as it says so.
+    pub lost: u64,
 }
 
 impl TraceSummary {
@@ -70,11 +72,52 @@ impl TraceSummary {
             device.name = reader.device_name(number as u32);
         }
         summary.devices.retain(|device| device.requests > 0);
-        summary.late = reader.late();
+        (summary.late, summary.lost) = (reader.late(), reader.lost());
         if summary.devices.is_empty() {
             return Err(no_request(file, &reader));
         }
+        summary.check_devices(file, &reader.remaps())?;
         Ok(summary)
+    }
+
+    /// Checks that no device of which requests are counted lies on another one. `remaps` has the
+    /// lower device first.
+    fn check_devices(&self, file: &TraceFile, remaps: &[[String; 2]]) -> Result<(), Diagnostic> {
+        let counts = |name: &String| self.devices.iter().any(|device| device.name == *name);
+        let mut stacked = remaps.iter().filter(|[lower, upper]| counts(lower) && counts(upper));
+        let is_lower = |name: &String| remaps.iter().any(|[lower, _]| lower == name);
+        let Some([lower, upper]) = stacked.clone().find(|it| !is_lower(&it[1])).or(stacked.next())
+        else {
+            return Ok(());
+        };
+        let message = format!(
+            "the trace `{}` has the requests of device {upper} again as those of device {lower}, \
+             on which it lies",
+            file.shown()
+        );
+        let help = format!("read one of them: --device {upper}, or device={upper} in a pragma");
+        Err(Diagnostic::new(message).with_help(help))
+    }
+
+    /// Reasons to doubt the figures.
+    pub fn doubts(&self) -> Vec<String> {
+        /// Requests per second above which a unit is probably wrong, if there are some.
+        const RATE_MAX: f64 = 1e6;
+        const REQUESTS_LEAST: u64 = 100;
+        let mut doubts = Vec::new();
+        if self.lost > 0 {
+            doubts.push(format!(
+                "{} events were lost where it was recorded: requests are missing",
+                self.lost
+            ));
+        }
+        if self.mean_iops() > RATE_MAX && self.total() >= REQUESTS_LEAST {
+            doubts.push(format!(
+                "{:.0} requests/s are more than arrays serve: is the unit of its times another?",
+                self.mean_iops()
+            ));
+        }
+        doubts
     }
 
     /// A summary of no request.
@@ -95,6 +138,7 @@ impl TraceSummary {
             in_flight: None,
             unaligned: 0,
             late: 0,
+            lost: 0,
         }
     }
 

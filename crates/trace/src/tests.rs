@@ -177,10 +177,7 @@ fn every_format_is_detected_by_its_content() {
 fn what_is_no_trace_is_not_detected() {
     let error = detected(b"[global]\nrw=read\n").unwrap_err();
     assert!(error.starts_with("the first lines are in no known trace format"), "{error}");
-    assert!(
-        error.contains("fio-v2, fio-v3, blkparse, blkparse-d, blkparse-c, blktrace"),
-        "{error}"
-    );
+    assert!(error.contains("`mirrorball import trace --formats` lists them"), "{error}");
     assert!(detected(b"").unwrap_err().starts_with("the trace is empty"));
     assert!(detected(&[0x1f, 0x8b, 8, 0]).unwrap_err().contains("gunzip"));
     assert!(detected(b"fio version 3 iolog\n").unwrap_err().starts_with("the first lines"));

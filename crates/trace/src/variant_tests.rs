@@ -2,7 +2,7 @@
 
 use crate::formats::TraceFormat;
 use crate::record::TraceRecord;
-use crate::tests::{detected, read_all, reader};
+use crate::tests::{TestFile, detected, read_all, reader};
 
 #[test]
 fn headers_of_columns_say_what_is_lacking() {
@@ -37,6 +37,90 @@ fn headers_of_columns_say_what_is_lacking() {
         let error = detected(text.as_bytes()).unwrap_err();
         assert!(error.contains(expected), "{error}");
     }
+}
+
+#[test]
+fn what_has_no_requests_is_named() {
+    for (text, expected) in [
+        ("time_us;op;offset;size\n1;R;0;4096\n", "the columns are separated by `;`"),
+        (
+            " swapper 0 [001] 10.002357: block:block_rq_complete: 8,16 R () 54 + 8 [0]\n",
+            "the trace has the ends of requests, and not their starts",
+        ),
+    ] {
+        let error = detected(text.as_bytes()).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+/// Found by a trial: in units of 100 ns, 1,000 requests/s since 1970 became 10,000.
+#[test]
+fn times_since_1970_are_not_taken_for_units_of_100_ns() {
+    let row =
+        |header: &str, time: &str| detected(format!("{header}\n{time},R,0,4096\n").as_bytes());
+    let plain = "timestamp,op,offset,size";
+    for (time, unit) in [
+        ("1650000000", "s"),
+        ("1650000000123", "ms"),
+        ("1650000000123456", "us"),
+        ("1650000000123456789", "ns"),
+    ] {
+        let error = row(plain, time).unwrap_err();
+        let expected = format!("but in {unit} since 1970: write a header that names the column");
+        assert!(error.contains(&expected), "{error}");
+        let named = plain.replace("timestamp", &format!("timestamp_{unit}"));
+        assert_eq!(row(&named, time).as_deref(), Ok("msr"));
+    }
+    assert_eq!(row("timestamp_100ns,op,offset,size", "1650000000").as_deref(), Ok("msr"));
+    for time in ["0", "128166372010810581", "999999999"] {
+        assert_eq!(row(plain, time).as_deref(), Ok("msr"), "{time}");
+    }
+}
+
+#[test]
+fn absurd_rates_and_lost_events_are_noted() {
+    let rows: Vec<String> = (0..200).map(|ms| format!("{ms} 0 {ms} 8 1\n")).collect();
+    let summary = TestFile::new("millis", &rows.concat()).summary(None).unwrap();
+    let expected = "note: 1005025126 requests/s are more than arrays serve: is the unit";
+    assert!(summary.describe().contains(expected), "{}", summary.describe());
+    for (name, line, count) in [
+        ("tracefs", "CPU:1 [LOST 4096 EVENTS]", 4096),
+        ("trace-cmd", "CPU:1 [4096 EVENTS DROPPED]", 4096),
+        ("uncounted", "CPU:1 [EVENTS DROPPED]", 1),
+        ("perf", "fio 7 [001] 10.5: PERF_RECORD_LOST lost 17", 17),
+        ("nothing", "CPU:1 is idle", 0),
+    ] {
+        let request = "fio-7 [001] d..1. 1.5: block_bio_queue: 8,16 R 54 + 8 [fio]\n";
+        let text = format!("{request}{line}\n{request}");
+        let summary = TestFile::new(name, &text).summary(None).unwrap();
+        assert_eq!((summary.lost, summary.total()), (count, 2), "{name}");
+        let note = format!("note: {count} events were lost where it was recorded");
+        assert_eq!(summary.describe().contains(&note), count > 0, "{name}");
+    }
+}
+
+/// Found by a trial: a write to md was three.
+#[test]
+fn requests_that_pass_through_a_stack_of_devices_count_once() {
+    let event = |name: &str, rest: &str| format!("fio-7 [001] 1.5: {name}: {rest}\n");
+    let mut text = event("block_bio_queue", "9,0 W 64 + 8 [fio]");
+    for disk in ["8,16", "8,32"] {
+        text += &event("block_bio_remap", &format!("{disk} W 2112 + 8 <- (9,0) 64"));
+        text += &event("block_bio_queue", &format!("{disk} W 2112 + 8 [fio]"));
+    }
+    let queued = "9,0 0 1 0.0 7 Q W 64 + 8 [fio]\n8,16 0 2 0.1 7 A W 2112 + 8 <- (9,0) 64\n\
+                  8,16 0 3 0.2 7 Q W 2112 + 8 [fio]\n";
+    for (name, text) in [("stack", &text[..]), ("blkparse-stack", queued)] {
+        let file = TestFile::new(name, text);
+        let error = file.summary(None).unwrap_err();
+        let expected = "the requests of device 9,0 again as those of device 8,16, on which it lies";
+        assert!(error.contains(expected) && error.contains("--device 9,0, or"), "{error}");
+        assert_eq!(file.summary(Some("9,0")).unwrap().requests, [0, 1, 0, 0]);
+    }
+    // A partition has no requests of its own behind its disk.
+    let text = event("block_bio_queue", "8,16 W 64 + 8 [fio]")
+        + &event("block_bio_remap", "8,16 W 64 + 8 <- (8,17) 0");
+    assert_eq!(TestFile::new("part", &text).summary(None).unwrap().total(), 1);
 }
 
 #[test]

@@ -73,7 +73,7 @@ impl Replay {
         Some(count / (until - from).as_secs_f64())
     }
 
-    /// Notes on a trace of several devices or processes: a replay has one.
+    /// Notes on a trace of several devices or processes, of which a replay has one, and on doubts.
     pub(super) fn merged(&self) -> impl Iterator<Item = String> {
         let devices = self.summary.devices.len();
         let processes = self.summary.processes();
@@ -90,7 +90,7 @@ impl Replay {
                  trace --fit`, `advise --load`)"
             )
         });
-        devices.into_iter().chain(processes)
+        devices.into_iter().chain(processes).chain(self.summary.doubts())
     }
 
     /// Checks that the trace fits a volume, which errors call `place`.

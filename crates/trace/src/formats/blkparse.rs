@@ -5,7 +5,7 @@
 //! to the device (`D`), or only those that were completed (`C`). The summary at the end is skipped
 //! too.
 
-use super::{FrameParser, LINES, Parsed, TraceFormat, has_preflush, operation, too_few};
+use super::{FrameParser, LINES, Parsed, Remaps, TraceFormat, has_preflush, operation, too_few};
 use crate::device_names::DeviceNames;
 use crate::fields::{blank_fields, decimal, times, unexpected, whole};
 use crate::record::{RawRecord, TraceOp};
@@ -17,14 +17,14 @@ pub(super) const QUEUED: TraceFormat = TraceFormat {
     columns: "device cpu sequence time pid action rwbs sector + sectors [process]",
     units: "s; sectors of 512 bytes",
     source: "blkparse, default output; the actions Q are read",
-    parser: || Box::new(Parser { action: 0 }),
+    parser: || Box::new(Parser { action: 0, remaps: Remaps::default() }),
     ..LINES
 };
 
 pub(super) const ISSUED: TraceFormat = TraceFormat {
     name: "blkparse-d",
     source: "blkparse of a trace without Q, as of `blktrace -a issue`; the actions D are read",
-    parser: || Box::new(Parser { action: 1 }),
+    parser: || Box::new(Parser { action: 1, remaps: Remaps::default() }),
     ..QUEUED
 };
 
@@ -32,7 +32,7 @@ pub(super) const COMPLETED: TraceFormat = TraceFormat {
     name: "blkparse-c",
     units: "s at the completion; sectors of 512 bytes",
     source: "blkparse of a trace without Q and D, as of `blktrace -a complete`",
-    parser: || Box::new(Parser { action: 2 }),
+    parser: || Box::new(Parser { action: 2, remaps: Remaps::default() }),
     ..QUEUED
 };
 
@@ -49,6 +49,7 @@ pub(super) fn earlier_action(action: usize) -> Diagnostic {
 struct Parser {
     /// Index of the action that is read.
     action: usize,
+    remaps: Remaps,
 }
 
 impl FrameParser for Parser {
@@ -67,6 +68,10 @@ impl FrameParser for Parser {
         match ACTIONS.iter().position(|known| *known == action) {
             Some(action) if action == self.action => {}
             Some(action) if action < self.action => return Err(earlier_action(action)),
+            _ if action == b"A" && self.action == 0 => {
+                self.remaps.add(device, fields);
+                return Ok(None);
+            }
             _ => return Ok(None),
         }
         let kind = next()?;
@@ -94,6 +99,10 @@ impl FrameParser for Parser {
         let (op, offset) = if is_empty { (TraceOp::Flush, 0) } else { (op, offset) };
         let has_preflush = has_preflush(kind, op);
         Ok(Some(RawRecord { has_preflush, ..RawRecord::new(time, op, (offset, length), device) }))
+    }
+
+    fn remaps(&self) -> Remaps {
+        self.remaps.clone()
     }
 }
 

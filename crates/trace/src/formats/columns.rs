@@ -16,7 +16,7 @@
 //! - DiskSim's flags are hexadecimal, the lowest is that of a read. MQSim has its columns with a
 //!   clock in whole nanoseconds: a time with a point is one of DiskSim.
 
-use super::header_words::{CLOCKS, ColumnClock, SPANS, Unit, is_header, unquoted};
+use super::header_words::{CLOCKS, ColumnClock, SPANS, Unit, check_unit, is_header, unquoted};
 use super::{FrameParser, LINES, Parsed, TimeOrder, TraceFormat};
 use crate::device_names::DeviceNames;
 use crate::fields::{OTHER_FORMAT, blank_fields, decimal, times, unexpected, whole};
@@ -199,6 +199,7 @@ const MSR_LAYOUT: Layout = Layout {
         ("R", Some(TraceOp::Read)),
         ("W", Some(TraceOp::Write)),
         ("Discard", Some(TraceOp::Trim)),
+        ("Trim", Some(TraceOp::Trim)),
         ("Flush", Some(TraceOp::Flush)),
     ]),
     aliases: &[
@@ -248,6 +249,8 @@ struct Parser {
     /// ColumnContent of the columns of a line, as the header says if there is one.
     order: Vec<ColumnContent>,
     has_header: bool,
+    /// Whether the first time is to be compared with clocks in other units.
+    checks_time: bool,
     /// Host and disk, as `host.disk`.
     device: Vec<u8>,
 }
@@ -266,7 +269,8 @@ impl Parser {
         }
         let (order, device) = (columns.to_vec(), Vec::new());
         let clocks = [layout.clock; 2];
-        Box::new(Parser { layout, clocks, names, order, has_header: false, device })
+        let checks_time = matches!(layout.clock, ColumnClock::Ticks(100));
+        Box::new(Parser { layout, clocks, names, order, has_header: false, checks_time, device })
     }
 
     /// Reads a line as a header. Returns false if it names no time, operation, offset and length.
@@ -301,7 +305,9 @@ impl Parser {
         (self.order, self.has_header) = (order, true);
         for (content, unit) in found {
             match (content, unit) {
-                (Time, Some(Unit::Clock(clock))) => self.clocks[0] = clock,
+                (Time, Some(Unit::Clock(clock))) => {
+                    (self.clocks[0], self.checks_time) = (clock, false);
+                }
                 (Response, Some(Unit::Clock(clock))) => self.clocks[1] = clock,
                 (Offset, Some(Unit::Bytes(bytes))) => self.layout.units[0] = bytes,
                 (Length, Some(Unit::Bytes(bytes))) => self.layout.units[1] = bytes,
@@ -435,6 +441,9 @@ impl FrameParser for Parser {
                 ColumnClock::PointedMillis => Err(unexpected(field, name, "ms with a point")),
             }
         };
+        if self.checks_time {
+            check_unit(column(Time))?;
+        }
         let time = clock(Time)?;
         let Some(op) = layout.ops.find(column(Op))? else { return Ok(None) };
         let (offset, length) = (number(Offset, layout.units[0])?, number(Length, layout.units[1])?);
@@ -446,6 +455,7 @@ impl FrameParser for Parser {
         let has = |content: ColumnContent| !values[content as usize].is_empty();
         let response = has(Response).then(|| clock(Response)).transpose()?.map(Nanos);
         let process = if has(Process) { number(Process, 1)? as u32 } else { 0 };
+        self.checks_time = false;
         self.device.clear();
         if has(Host) {
             self.device.extend_from_slice(values[Host as usize]);

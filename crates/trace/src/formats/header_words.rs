@@ -1,5 +1,7 @@
 //! The words of headers: what is a header, and the units at the ends of names.
 
+use crate::fields::{unexpected, whole};
+use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::units::{BLOCK_BYTES, KIB, MIB};
 
 /// The unit that the name of a column says.
@@ -23,7 +25,8 @@ pub(super) enum ColumnClock {
 /// Least number of names of a header.
 const NAMES_LEAST: usize = 4;
 /// Ends of names of times in a header, with their clocks.
-pub(super) const CLOCKS: [(&str, ColumnClock); 4] = [
+pub(super) const CLOCKS: [(&str, ColumnClock); 5] = [
+    ("100ns", ColumnClock::Ticks(100)),
     ("ns", ColumnClock::Decimal(0)),
     ("us", ColumnClock::Decimal(3)),
     ("ms", ColumnClock::Decimal(6)),
@@ -46,4 +49,21 @@ pub(super) fn is_header(line: &[u8]) -> bool {
 pub(super) fn unquoted(field: &[u8]) -> &[u8] {
     let field = field.trim_ascii();
     field.strip_prefix(b"\"").and_then(|it| it.strip_suffix(b"\"")).unwrap_or(field)
+}
+
+/// Checks that a number of 100 ns is no time since 1970 in another unit.
+pub(super) fn check_unit((field, name): (&[u8], &str)) -> Result<(), Diagnostic> {
+    /// Seconds from 1970 to 2001, and to 2049.
+    const SECONDS: [u64; 2] = [1_000_000_000, 2_500_000_000];
+    let units = [("s", 1), ("ms", 1_000), ("us", 1_000_000), ("ns", 1_000_000_000)];
+    let Ok(time) = whole(field, name) else { return Ok(()) };
+    let is_of = |scale: u64| (SECONDS[0] * scale..SECONDS[1] * scale).contains(&time);
+    let Some((unit, _)) = units.into_iter().find(|(_, scale)| is_of(*scale)) else {
+        return Ok(());
+    };
+    let wanted = format!(
+        "likely in units of 100 ns, but in {unit} since 1970: write a header that names the column \
+         {name}_{unit}, or {name}_100ns if it is"
+    );
+    Err(unexpected(field, name, &wanted))
 }

@@ -8,12 +8,14 @@ mod columns;
 mod fio;
 mod header_words;
 mod oracle_general;
+mod remaps;
 pub(crate) mod tracepoints;
 
 use crate::device_names::DeviceNames;
 use crate::input::{FrameReader, Framing, blktrace_end};
 use crate::record::{RawRecord, TraceOp};
 use mirrorball_core::diagnostic::Diagnostic;
+pub(crate) use remaps::{Remaps, lost_events};
 use std::fmt;
 use std::io::Cursor;
 
@@ -28,6 +30,16 @@ pub(crate) trait FrameParser: Send {
     /// Units of times, offsets and lengths, if the file itself says them.
     fn units(&self) -> Option<String> {
         None
+    }
+
+    /// The devices that lie on others, as the lines so far say.
+    fn remaps(&self) -> Remaps {
+        Remaps::default()
+    }
+
+    /// Number of events that were lost where the trace was recorded, as the lines so far say.
+    fn lost(&self) -> u64 {
+        0
     }
 }
 
@@ -106,8 +118,11 @@ const COMPRESSIONS: [(&[u8], &str, &str); 4] = [
     (b"BZh", "bzip2", "bunzip2 --keep"),
 ];
 
-/// First words of what has no places of requests, and what to use instead.
-const WITHOUT_PLACES: [(&[u8], &str, &str); 6] = [
+/// Words of what is no trace, the reason, and what to use instead.
+type Placeless = (&'static [u8], &'static str, &'static str);
+
+/// First words of what has no places of requests.
+const WITHOUT_PLACES: [Placeless; 6] = [
     (b"array,job,section,requests,", OF_REPORT, REPORT_HELP),
     (b"set,array,job,section,requests,", OF_REPORT, REPORT_HELP),
     (b"Device  ", "iostat counts requests, and does not list them", "record them: blktrace"),
@@ -115,6 +130,29 @@ const WITHOUT_PLACES: [(&[u8], &str, &str); 6] = [
     (b"COMM ", "the requests of iosnoop have no times", "run iosnoop -ts"),
     (b"TIMESTAMP ", "the columns have no sectors", "use blktrace, or biosnoop of bcc"),
 ];
+
+/// The reason and the help for a head without requests in columns that are known.
+fn otherwise_known(head: &[u8]) -> Option<&'static Placeless> {
+    const ENDS: Placeless = (
+        b"block_rq_complete:",
+        "the trace has the ends of requests, and not their starts",
+        "record block_bio_queue, or block_rq_issue",
+    );
+    const SEMICOLONS: Placeless =
+        (b";", "the columns are separated by `;`", "write commas: sed 's/;/,/g' FILE > NEW.csv");
+    let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let count = |wanted: u8| first.iter().filter(|byte| **byte == wanted).count();
+    if head.windows(ENDS.0.len()).any(|it| it == ENDS.0) {
+        return Some(&ENDS);
+    }
+    (count(b';') > 2 && count(b',') == 0).then_some(&SEMICOLONS)
+}
+
+/// The program that compressed a file with this head, and how to unpack it.
+pub fn compression(head: &[u8]) -> Option<(&'static str, String)> {
+    let (_, name, command) = COMPRESSIONS.iter().find(|(magic, ..)| head.starts_with(magic))?;
+    Some((*name, format!("unpack it first: {command} FILE")))
+}
 
 const OF_REPORT: &str = "the file has figures that `mirrorball report` wrote, and no requests";
 const REPORT_HELP: &str = "give the results folder to `mirrorball report`, and here a trace";
@@ -148,23 +186,21 @@ impl TraceFormat {
     /// The one format that understands the head of a file, of its variants the first. Fails if no
     /// format does, or several do.
     pub(crate) fn detect(head: &[u8]) -> Result<&'static TraceFormat, Diagnostic> {
-        let names = || FORMATS.each_ref().map(|format| format.name).join(", ");
         let fits: Vec<_> =
             FORMATS.iter().filter(|format| format.understands(head).is_ok()).collect();
         match fits[..] {
             // Variants of a format are in the order of the actions that they read: the earliest.
             [format, ..] if fits.iter().all(|it| it.columns == format.columns) => Ok(format),
             [] => {
-                let packed = COMPRESSIONS.iter().find(|(magic, ..)| head.starts_with(magic));
-                if let Some((_, name, command)) = packed {
-                    return Err(Diagnostic::new(format!("the trace is compressed with {name}"))
-                        .with_help(format!("unpack it first: {command} FILE")));
+                if let Some((name, help)) = compression(head) {
+                    let message = format!("the trace is compressed with {name}");
+                    return Err(Diagnostic::new(message).with_help(help));
                 }
                 let mut lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start);
                 let placeless = lines.find_map(|line| {
                     WITHOUT_PLACES.iter().find(|(first, ..)| line.starts_with(first))
                 });
-                if let Some((_, what, help)) = placeless {
+                if let Some((_, what, help)) = placeless.or_else(|| otherwise_known(head)) {
                     return Err(Diagnostic::new((*what).to_owned()).with_help((*help).to_owned()));
                 }
                 let message = match TraceFormat::nearest(head) {
@@ -175,8 +211,9 @@ impl TraceFormat {
                     ),
                     None => "the first lines are in no known trace format".to_owned(),
                 };
-                Err(Diagnostic::new(message)
-                    .with_help(format!("name the format if it is one of {}", names())))
+                let help = "correct the file, or name its format with --format; `mirrorball import \
+                            trace --formats` lists them";
+                Err(Diagnostic::new(message).with_help(help))
             }
             _ => {
                 let fits: Vec<_> = fits.iter().map(|format| format.name).collect();

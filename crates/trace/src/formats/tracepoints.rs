@@ -5,7 +5,9 @@
 //! asked, those lines are the requests; else those of `block_rq_issue`, what the device was asked.
 //! The first of the two in the trace decides. Other events and lines are skipped.
 
-use super::{FrameParser, LINES, Parsed, TraceFormat, has_preflush, operation, too_few};
+use super::{
+    FrameParser, LINES, Parsed, Remaps, TraceFormat, has_preflush, lost_events, operation, too_few,
+};
 use crate::device_names::DeviceNames;
 use crate::fields::{blank_fields, decimal, times, whole};
 use crate::record::{RawRecord, TraceOp};
@@ -17,12 +19,14 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
     columns: "… time: [block:]EVENT: device rwbs [bytes (command)] sector + sectors …",
     units: "s; sectors of 512 bytes",
     source: "perf script, trace-cmd report, tracefs: block_bio_queue, else block_rq_issue",
-    parser: || Box::new(Parser { event: None }),
+    parser: || Box::new(Parser { event: None, remaps: Remaps::default(), lost: 0 }),
     ..LINES
 };
 
 struct Parser {
     event: Option<Tracepoint>,
+    remaps: Remaps,
+    lost: u64,
 }
 
 /// The tracepoints that a request passes.
@@ -31,6 +35,8 @@ pub(crate) enum Tracepoint {
     Queue,
     Issue,
     Complete,
+    /// A device passes a request on to the one that it lies on.
+    Remap,
 }
 
 pub(crate) struct TraceLine<'a> {
@@ -70,6 +76,7 @@ impl<'a> TraceLine<'a> {
                 _ if time.is_none() && !word.first().is_some_and(u8::is_ascii_digit) => {}
                 b"block_bio_queue" => break Tracepoint::Queue,
                 b"block_rq_issue" => break Tracepoint::Issue,
+                b"block_bio_remap" => break Tracepoint::Remap,
                 b"block_bio_complete" | b"block_rq_complete" => break Tracepoint::Complete,
                 other if other.first().is_some_and(u8::is_ascii_digit) => time = Some(other),
                 _ => {}
@@ -106,8 +113,15 @@ impl<'a> TraceLine<'a> {
 
 impl FrameParser for Parser {
     fn parse(&mut self, line: &[u8], devices: &mut DeviceNames) -> Parsed {
-        let Some(line) = TraceLine::parse(line)? else { return Ok(None) };
-        let TraceLine { event, time, process, device, op, offset, length, has_preflush } = line;
+        let Some(parsed) = TraceLine::parse(line)? else {
+            self.lost += lost_events(line).unwrap_or(0);
+            return Ok(None);
+        };
+        let TraceLine { event, time, process, device, op, offset, length, has_preflush } = parsed;
+        if event == Tracepoint::Remap {
+            self.remaps.add(device, blank_fields(line));
+            return Ok(None);
+        }
         let Some(op) = op.filter(|op| length > 0 || *op == TraceOp::Flush) else { return Ok(None) };
         if event == Tracepoint::Complete || *self.event.get_or_insert(event) != event {
             return Ok(None);
@@ -115,5 +129,16 @@ impl FrameParser for Parser {
         let device = devices.number(device)?;
         let record = RawRecord::new(time, op, (offset, length), device);
         Ok(Some(RawRecord { process, has_preflush, ..record }))
+    }
+
+    fn remaps(&self) -> Remaps {
+        match self.event {
+            Some(Tracepoint::Queue) => self.remaps.clone(),
+            _ => Remaps::default(),
+        }
+    }
+
+    fn lost(&self) -> u64 {
+        self.lost
     }
 }
