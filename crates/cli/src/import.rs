@@ -9,7 +9,7 @@ use crate::ending::{Ending, Failure};
 use crate::screen;
 use anyhow::{Context, Result, anyhow, bail};
 use mirrorball_core::policies::Spec;
-use mirrorball_lab::experiment::import::fio::{Log, RESULT_BYTES_MAX, cell};
+use mirrorball_lab::experiment::import::fio::{Log, RESULT_BYTES_MAX, cell, is_partial};
 use mirrorball_lab::experiment::import::{self, ImportLabels};
 use mirrorball_lab::experiment::inputs::load_array;
 use mirrorball_lab::experiment::record::{CellRecord, ORACLE};
@@ -146,13 +146,16 @@ fn fio_records(args: &FioArgs, about: &ImportLabels) -> Result<Vec<CellRecord>> 
             };
             anyhow!("cannot read {shown}: {error}\n  help: {help}")
         });
-        if text.as_ref().is_ok_and(|text| was_stopped(text)) {
+        if text.as_ref().is_ok_and(|text| is_partial(text)) {
             screen::say(format_args!(
-                "note: {shown}: fio was stopped by a signal, so the figures are of a part of the \
-                 run"
+                "note: {shown}: fio was stopped before its end, so the figures are of a part of \
+                 the run"
             ));
         }
         let record = text.and_then(|text| {
+            if let Some((name, help)) = mirrorball_trace::compression(&text) {
+                bail!("{shown} is compressed with {name}\n  help: {help}");
+            }
             cell(&text, &logs, about).map_err(|error| anyhow!("{shown} {error:#}"))
         });
         match record {
@@ -168,11 +171,6 @@ fn fio_records(args: &FioArgs, about: &ImportLabels) -> Result<Vec<CellRecord>> 
         bail!(text);
     }
     Ok(records)
-}
-
-/// Whether an output of fio says that a signal ended the run.
-fn was_stopped(text: &[u8]) -> bool {
-    String::from_utf8_lossy(text).contains("fio: terminating on signal")
 }
 
 /// The name of an array, and its text if it is an array file or built in.

@@ -97,6 +97,13 @@ pub fn cell(text: &[u8], logs: &[Log], about: &ImportLabels) -> Result<CellRecor
     }
 }
 
+/// Whether an output of fio says that the run was to go on: a signal stopped it, or its last state
+/// is not that of its end.
+pub fn is_partial(text: &[u8]) -> bool {
+    String::from_utf8_lossy(text).contains("fio: terminating on signal")
+        || Document::read(text).is_ok_and(|document| document.is_partial())
+}
+
 /// The same result of fio under the same names gives the same key, whatever logs are given with it.
 fn key(text: &[u8], about: &ImportLabels, job: &str) -> String {
     let ImportLabels { array, array_text, policy, .. } = about;

@@ -45,6 +45,9 @@ pub(super) struct FioJob {
     pub(super) groupid: u64,
     #[serde(default)]
     pub(super) hostname: Option<String>,
+    /// Seconds that fio expects to go on, zero at its end, or an absurd number.
+    #[serde(default, deserialize_with = "amount")]
+    eta: u64,
     /// Seconds since fio began, rounded up.
     #[serde(default, deserialize_with = "amount")]
     elapsed: u64,
@@ -248,6 +251,11 @@ impl Document {
         Ok(self)
     }
 
+    /// Whether it is the state of a run that was to go on.
+    pub(super) fn is_partial(&self) -> bool {
+        self.jobs.iter().any(|job| job.is_partial(&self.global_options))
+    }
+
     /// The disks at the bottom: those that are not made of others.
     pub(super) fn disks(&self) -> impl Iterator<Item = &Disk> {
         let any_below = self.disk_util.iter().any(|disk| disk.aggr_read_ios.is_none());
@@ -263,6 +271,22 @@ impl FioJob {
     /// Milliseconds of its longest direction.
     pub(super) fn runtime(&self) -> u64 {
         self.read.runtime.max(self.write.runtime).max(self.trim.runtime)
+    }
+
+    /// Whether fio expected it to go on: for some seconds, or to its runtime if fio does not know
+    /// for how long. That happens at the end of a run, too.
+    fn is_partial(&self, global: &Options) -> bool {
+        const UNKNOWN: u64 = i32::MAX as u64;
+        let runtime = || {
+            let value = self.options.get("runtime").or_else(|| global.get("runtime"))?;
+            value.as_str()?.trim_end_matches('s').parse::<u64>().ok()
+        };
+        match self.eta {
+            0 => false,
+            1..UNKNOWN => true,
+            // A runtime may end a little early.
+            UNKNOWN.. => runtime().is_some_and(|it| self.runtime() < it.saturating_mul(950)),
+        }
     }
 
     /// Requests of all directions; bytes where fio counts no requests.

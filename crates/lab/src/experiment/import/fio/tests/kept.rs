@@ -40,6 +40,25 @@ fn latencies_that_fio_did_not_save_are_no_zeros() {
     assert!(figures.p50_us.value.is_nan());
 }
 
+/// Found by a trial: the last state of a run that was killed is no result of the run. fio gives an
+/// unknown rest, `2147483647`, at the end of some runs too.
+#[test]
+fn states_of_runs_that_were_to_go_on_are_partial() {
+    let is_partial = |eta: u64, runtime: &str, measured: u64| {
+        let text = document_of("fio-3.33", 1, measured, 284, "\"iops\": 1.0");
+        let job = format!(
+            "\"jobname\": \"a\", \"eta\": {eta}, \"job options\": {{\"runtime\": \"{runtime}\"}}"
+        );
+        is_partial(text.replacen("\"jobname\": \"a\"", &job, 1).as_bytes())
+    };
+    assert!(is_partial(2, "3", 879) && is_partial(i32::MAX as u64, "3", 879));
+    assert!(is_partial(4_294_967_294, "3s", 879));
+    assert!(!is_partial(0, "3", 879) && !is_partial(i32::MAX as u64, "1", 1001));
+    assert!(![GROUPS, CLONES, PLAIN, SINGLE].iter().any(|text| super::is_partial(text.as_bytes())));
+    let stopped = format!("\nfio: terminating on signal 2\n{SINGLE}");
+    assert!(super::is_partial(stopped.as_bytes()));
+}
+
 #[test]
 fn a_result_is_known_whatever_logs_come_with_it() {
     let without = imported(SINGLE);
