@@ -119,6 +119,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         }
     }
     let output = args.output.clone().unwrap_or_else(|| "load.fio".into());
+    check_is_job(&output).map_err(Failure::WrongUse)?;
     output_file::check(&output, existing).map_err(Failure::WrongUse)?;
     let (started, before, mut looks) = (Instant::now(), target.counters(&sysroot), <_>::default());
     while wait(started, args.time, stop, LOOK_INTERVAL) {
@@ -133,6 +134,18 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     output_file::write(&output, &job, existing).map_err(Failure::Fault)?;
     screen::print(&load.describe())?;
     Ok(advised(args, &output, stop))
+}
+
+/// Checks that the name of a file to write a job into is not that of a trace.
+fn check_is_job(output: &Path) -> anyhow::Result<()> {
+    if output.extension().is_some_and(|it| it == "trace" || it == "csv") {
+        let output = output.display();
+        return Err(anyhow!(
+            "{output} would be a job and no trace, because counters have no requests\n  help: \
+             record as root and without --counters, or give -o load.fio"
+        ));
+    }
+    Ok(())
 }
 
 /// Ends the recording at Ctrl-C. Further ones have no effect: the buffer in the kernel is removed
@@ -268,4 +281,13 @@ fn cpu_time() -> Duration {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let ns = text.split_whitespace().next().and_then(|word| word.parse().ok());
     Duration::from_nanos(ns.unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_job_is_not_written_into_a_file_named_as_a_trace() {
+        let is_job = |name: &str| super::check_is_job(name.as_ref()).is_ok();
+        assert!(is_job("load.fio") && is_job("load") && !is_job("x.trace") && !is_job("x.csv"));
+    }
 }
