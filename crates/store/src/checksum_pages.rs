@@ -215,6 +215,11 @@ impl StoreGate {
     /// Handles the end of the read of a page from a member.
     fn on_page_loaded(&mut self, number: u32, array: &mut Array<'_>) {
         let waiting = self.checksums_mut().on_loaded(number);
+        if self.checksums().is_lost(number) {
+            // It begins again, and a member that comes back may have a later generation.
+            let places = self.page_places(number, array.map);
+            self.checksums_mut().doubt(number, places.into_iter().map(|(member, _)| member));
+        }
         for user in waiting.into_iter().flatten() {
             match user {
                 PageUser::Piece(key) => self.released.push_back(Released::Start(key)),

@@ -155,6 +155,17 @@ impl ChecksumStore {
         resident.unreadable_on.push(member);
     }
 
+    /// Returns true if a page is read, and no member had it that could be read, though one may.
+    pub(crate) fn is_lost(&self, number: u32) -> bool {
+        let is_lost = |it: &Resident| it.page.generation == 0 && !it.unreadable_on.is_empty();
+        self.is_ready(number) && self.pages.get(&number).is_some_and(is_lost)
+    }
+
+    /// Records that it is not known which version of a lost page these members have.
+    pub(crate) fn doubt(&mut self, number: u32, members: impl Iterator<Item = MemberIndex>) {
+        self.resident(number).unreadable_on = members.collect();
+    }
+
     /// Handles the end of the read of a page from a member. After the last, returns what waits.
     pub(crate) fn on_loaded(&mut self, number: u32) -> Option<Vec<PageUser>> {
         let resident = self.resident(number);

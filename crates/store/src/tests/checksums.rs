@@ -377,6 +377,28 @@ fn a_bad_sector_and_a_bad_block_in_one_piece_are_both_mended() {
 }
 
 /// Also where the rebuild is a single step, which begins before the label of the member is written.
+/// The page begins again at its first generation, and the member that was away has a later one.
+#[test]
+fn a_member_that_returns_gets_the_page_that_the_last_copy_could_not_read() {
+    let mut rig = Rig::new();
+    for byte in [7, 8] {
+        rig.write(0, byte, 1);
+        rig.calm_down();
+    }
+    rig.restart();
+    fail_member(&mut rig.volume, MemberIndex(1));
+    let table = store(&rig.volume).checksums().table_begin(MemberIndex(0));
+    rig.failures.push((0, Op::Read, table));
+    assert_eq!(rig.read(0, 1), Ok(vec![8]));
+    assert_eq!(store(&rig.volume).lost_checksum_pages(), 1);
+    rig.volume.set_member_state(MemberIndex(1), MemberState::InSync);
+    rig.write(0, 9, 1);
+    rig.calm_down();
+    rig.restart();
+    assert_eq!(rig.read(0, 1), Ok(vec![9]));
+    assert_eq!(rig.mismatched(), [0, 0]);
+}
+
 #[test]
 fn a_member_that_is_replaced_gets_the_checksums() {
     [1 << 20, MEMBER_BYTES as usize].into_iter().for_each(replaced_member_gets_checksums);
