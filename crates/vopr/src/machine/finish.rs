@@ -43,7 +43,9 @@ impl Machine {
         // Where the good mirror was lost, the user has another copy.
         for block in 0..BLOCKS {
             let is_damaged = self.damage.has_bad_metadata || !self.is_promised(block);
-            if self.shape.has_checksums && is_damaged || self.is_lost(block) {
+            // The mirror that took a write which a crash cut does not match its checksum.
+            let is_cut = self.is_listed(block) && self.oracle.possible(block).len() > 1;
+            if self.shape.has_checksums && is_damaged || is_cut || self.is_lost(block) {
                 self.submit(ClientRequest::Write, block);
                 self.settle()?;
             }
