@@ -243,6 +243,7 @@ fn halves_that_were_used_alone_do_not_start_together() {
     }
     let error = doubt(&folder, &["a.img", "b.img"]);
     assert!(error.contains("diverged") && error.contains("--discard"), "{error}");
+    assert!(error.contains("has a version of the data") && !error.contains("in sync"), "{error}");
     let examined = folder.run(&["examine", "a.img", "b.img"]);
     assert_eq!(examined.status.code(), Some(1));
     let text = String::from_utf8(examined.stdout).unwrap();

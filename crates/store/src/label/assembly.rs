@@ -43,7 +43,7 @@
 //! without any of the former, these start only if the user knows that the former are lost.
 
 use super::block::Uuid;
-use super::contents::{DataId, Label, MemberLabel};
+use super::contents::{Label, MemberLabel};
 use super::departure::went_on;
 pub use super::found_member::FoundMember;
 use super::relation::{
@@ -471,18 +471,6 @@ fn standing(
         }
         (MemberState::Rebuilding { .. }, false) | (MemberState::Failed, _) => MemberStanding::Stale,
     }
-}
-
-/// The members that make up each lineage that diverged: for the message to the user.
-pub fn lineages(found: &[MemberLabel]) -> Vec<(DataId, Vec<Uuid>)> {
-    let mut lineages: Vec<(DataId, Vec<Uuid>)> = Vec::new();
-    for MemberLabel { member, label } in found {
-        match lineages.iter_mut().find(|(id, _)| *id == label.lineage.id) {
-            Some((_, members)) => members.push(*member),
-            None => lineages.push((label.lineage.id, vec![*member])),
-        }
-    }
-    lineages
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use crate::examine::{ExaminedDevice, ExaminedVolume, device_text};
 use mirrorball_core::member::{Member, MemberState};
 use mirrorball_core::units::format_bytes;
 use mirrorball_store::StoreGate;
-use mirrorball_store::label::assembly::{LabelAssembly, MemberStanding, lineages};
-use mirrorball_store::label::{Label, LabelledMember, MemberLabel};
+use mirrorball_store::label::assembly::{LabelAssembly, MemberStanding};
+use mirrorball_store::label::{Label, LabelledMember};
 
 /// Note on data that are read without members that the newest label found calls in sync.
 pub(super) fn perhaps_older(newest: &Label, is_read_only: bool) -> String {
@@ -82,23 +82,27 @@ pub(super) fn missing_text(volume: &ExaminedVolume, row: usize) -> String {
 /// A line for each device that only the user can decide about.
 pub(super) fn problems(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> String {
     let mut text = String::from("its devices do not agree");
+    let standings = &volume.assembly.standings;
+    let have_diverged = standings.contains(&MemberStanding::Diverged);
     for (at, &index) in volume.devices.iter().enumerate() {
         let device = &devices[index].address;
-        text += &format!("\n  `{device}`: {}", device_text(volume, devices, at));
+        // None of the sides is the right one before the user says so.
+        let what = match standings[at] {
+            MemberStanding::InSync if have_diverged => "has a version of the data".to_owned(),
+            _ => device_text(volume, devices, at),
+        };
+        text += &format!("\n  `{device}`: {what}");
     }
-    let labels = volume.devices.iter().map(|&index| devices[index].label());
-    let labels: Vec<MemberLabel> = labels.flatten().map(|it| it.found.clone()).collect();
-    if volume.assembly.standings.contains(&MemberStanding::Diverged) {
-        let count = lineages(&labels).len();
-        text += &format!(
-            "\n  there are {count} versions of the data: members were used without each other"
-        );
+    if have_diverged {
+        text +=
+            "\n  there is more than one version of the data: members were used without each other";
     }
     if let Some(help) = old_copies_help(volume, devices) {
         return format!("{text}\n  help: {help}");
     }
     text + "\n  help: leave out a device that is not to be used, such as one of two copies, or \
-            give up its data with --discard DEVICE, which rebuilds it from the others"
+            give up its data with --discard DEVICE: it is rebuilt, if the others still have it as \
+            a member"
 }
 
 /// Advice for older copies of members in sync; `None` if there are none.
