@@ -227,6 +227,8 @@ fn files_of_others_and_plans_of_other_builds_are_refused() {
     fs::write(folder.path("out/sweep.json"), plan.replacen(&build[..4], "0000", 1)).unwrap();
     fs::remove_file(parts(&folder).remove(0)).unwrap();
     folder.refuses(&["sweep", "run", "out"], &["was planned by another build", "plan it again"]);
+    folder.refuses(&["sweep", "verify", "out"], &["was planned by another build"]);
+    folder.refuses(&["sweep", "verify", "out", "--other-build"], &["no cell is done"]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, SupportsIndex, Union
 
 from ._arguments import Name
 from ._binary import run
@@ -60,7 +60,7 @@ def grid(
     job: Inputs,
     policy: Union[str, Iterable[str]] = "all",
     repeats: Optional[int] = None,
-    seed: Union[int, Iterable[int], None] = None,
+    seed: Union[SupportsIndex, Iterable[int], None] = None,
     duration: Optional[str] = None,
     oracle: bool = False,
     sample: Optional[int] = None,
@@ -70,8 +70,7 @@ def grid(
     The parameters are the keys of the file that `mirrorball sweep plan` reads. `seed` may be
     several seeds, such as a range. `sample` draws so many cells of the grid at random.
     """
-    if seed is not None and not isinstance(seed, int):
-        # Of numpy's numbers, too.
+    if isinstance(seed, Iterable):
         seeds = [int(number) for number in seed]
         if repeats is not None:
             raise ValueError("give several seeds and no `repeats`, or a number as `seed`")
@@ -79,6 +78,8 @@ def grid(
             seed, repeats = seeds[0], len(seeds)
         else:
             seed = seeds
+    elif seed is not None:
+        seed = int(seed)  # JSON does not know numpy's integers.
     return {
         "array": _inputs(array),
         "job": _inputs(job),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import json
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List
 
+import numpy
 import pytest
 
 import mirrorball as mb
@@ -184,6 +186,7 @@ def test_errors_are_those_of_the_command(own_folder: Path, monkeypatch: pytest.M
     with pytest.raises(ValueError, match="several seeds and no `repeats`"):
         mb.grid(array="a", job="b", seed=range(3), repeats=2)
     assert mb.grid(array="a", job="b", seed=(n * n for n in range(3)))["seed"] == [0, 1, 4]
+    assert json.dumps(mb.grid(array="a", job="b", seed=numpy.int64(7))["seed"]) == "7"
     with pytest.raises(TypeError, match="the value None"):
         mb.Sweep(mb.grid(array=mb.array("a").vary(x=[None]), job="b"))
     forty().plan("out")
