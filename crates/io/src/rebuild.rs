@@ -453,6 +453,12 @@ impl Rebuild {
         self.stalled.iter().filter(|stalled| !stalled.is_passing)
     }
 
+    /// True while a step that failed waits to be tried again.
+    pub fn waits_after_error(&self, now: Nanos) -> bool {
+        let retries = self.stalled.iter().map(|stalled| stalled.retry_at);
+        retries.chain([self.next_flush, self.next_resync]).any(|retry_at| now < retry_at)
+    }
+
     /// Starts no more steps.
     pub fn stop(&mut self) {
         self.stopping = true;

@@ -284,8 +284,14 @@ impl Machine {
         Err(otherwise.to_owned())
     }
 
-    /// Has the clients send as many requests as they may have in flight.
+    /// Has the clients send as many requests as they may have in flight. Ten seconds after an error
+    /// are ten million requests, in which nothing is to be shown.
     pub(crate) fn load(&mut self) {
+        let now = self.world.now();
+        let rebuild = self.served.as_ref().map(|served| served.service.rebuild());
+        if rebuild.is_some_and(|rebuild| rebuild.waits_after_error(now)) {
+            return;
+        }
         while self.served.is_some() && self.requests.pending.len() < LOAD {
             let block = self.rng.below(BLOCKS);
             let request = [ClientRequest::Read, ClientRequest::Write][self.rng.below(2) as usize];
