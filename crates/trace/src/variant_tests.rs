@@ -43,6 +43,7 @@ fn headers_of_columns_say_what_is_lacking() {
 fn what_has_no_requests_is_named() {
     for (text, expected) in [
         ("time_us;op;offset;size\n1;R;0;4096\n", "the columns are separated by `;`"),
+        ("time_us\top\toffset\tsize\n1\tR\t0\t4096\n", "the columns are separated by tabs"),
         (
             " swapper 0 [001] 10.002357: block:block_rq_complete: 8,16 R () 54 + 8 [0]\n",
             "the trace has the ends of requests, and not their starts",

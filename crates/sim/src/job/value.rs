@@ -156,10 +156,8 @@ pub(super) fn block(text: &str, base: KbBase) -> Result<u64, Diagnostic> {
         return Err(job_error("the block size is zero", "write a size, for example 4k"));
     }
     if is_iec && !bytes.is_multiple_of(SECTOR_BYTES) {
-        let plain = &text[..text.len() - 2];
-        let help =
-            format!("fio reads `{text}` as {bytes} bytes: write {plain}, or set kb_base=1000");
-        return Err(job_error(format!("`{text}` is not a whole number of sectors"), help));
+        let help = format!("write {}, or set kb_base=1000", &text[..text.len() - 2]);
+        return Err(job_error(format!("`{text}` is {bytes} bytes in fio"), help));
     }
     Ok(bytes)
 }

@@ -138,14 +138,17 @@ fn otherwise_known(head: &[u8]) -> Option<&'static Placeless> {
         "the trace has the ends of requests, and not their starts",
         "record block_bio_queue, or block_rq_issue",
     );
-    const SEMICOLONS: Placeless =
-        (b";", "the columns are separated by `;`", "write commas: sed 's/;/,/g' FILE > NEW.csv");
+    static SEPARATORS: [Placeless; 2] = [
+        (b";", "the columns are separated by `;`", "write commas: sed 's/;/,/g' FILE > NEW.csv"),
+        (b"\t", "the columns are separated by tabs", "write commas: tr '\\t' , < FILE > NEW.csv"),
+    ];
     let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let count = |wanted: u8| first.iter().filter(|byte| **byte == wanted).count();
     if head.windows(ENDS.0.len()).any(|it| it == ENDS.0) {
         return Some(&ENDS);
     }
-    (count(b';') > 2 && count(b',') == 0).then_some(&SEMICOLONS)
+    let is_between = |it: &&Placeless| count(it.0[0]) > 2 && count(b',') == 0;
+    SEPARATORS.iter().find(is_between)
 }
 
 /// The program that compressed a file with this head, and how to unpack it.
