@@ -179,7 +179,7 @@ enum MemberAction {
         /// devid of the member, as `ctl members` shows it
         #[arg(value_parser = numbers::devid)]
         devid: u64,
-        /// File, block device or NBD URI, at least as large as the member
+        /// File, block device or, for a failed member, NBD URI, at least as large as the member
         device: String,
         #[command(flatten)]
         replacement: Replacement,

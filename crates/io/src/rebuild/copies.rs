@@ -34,7 +34,7 @@ impl MemberCopy {
 }
 
 /// Returns true if a member stays in use while it is copied to this device: it is in sync, and the
-/// device is of this machine.
+/// device is a file or block device.
 pub(super) fn can_copy(member: MemberIndex, source: &Source, executor: &Executor) -> bool {
     let volume = executor.volume().expect("it is a member of one");
     let is_in_sync = volume.members()[member].state == MemberState::InSync;

@@ -33,8 +33,8 @@ pub(super) fn refuse_needed(member: MemberIndex, executor: &Executor) -> Result<
     }
 }
 
-/// Refuses a device of another machine in the place of a member in sync, which would be given up
-/// before the device has its data.
+/// Refuses an NBD server in the place of a member in sync, which would be given up before the
+/// server has its data.
 pub(super) fn refuse_remote(
     member: MemberIndex,
     place: &MemberPlace,

@@ -376,7 +376,6 @@ fn a_bad_sector_and_a_bad_block_in_one_piece_are_both_mended() {
     assert_eq!(*rig.at(1, 5 * BLOCK), 7);
 }
 
-/// Also where the rebuild is a single step, which begins before the label of the member is written.
 /// The page begins again at its first generation, and the member that was away has a later one.
 #[test]
 fn a_member_that_returns_gets_the_page_that_the_last_copy_could_not_read() {
@@ -399,6 +398,7 @@ fn a_member_that_returns_gets_the_page_that_the_last_copy_could_not_read() {
     assert_eq!(rig.mismatched(), [0, 0]);
 }
 
+/// Also where the rebuild is a single step, which begins before the label of the member is written.
 #[test]
 fn a_member_that_is_replaced_gets_the_checksums() {
     [1 << 20, MEMBER_BYTES as usize].into_iter().for_each(replaced_member_gets_checksums);
