@@ -3,6 +3,7 @@
 use crate::experiment::explain::{Explained, READS_MAX};
 use crate::report::text::wrapped;
 use crate::report::{Column, Emphasis, Grid, Style, draw, left_out};
+use mirrorball_core::policies::short_policy_name;
 use mirrorball_core::units::Nanos;
 use mirrorball_sim::explain::{ExplainedChoice, MirrorChoice, NamedValue, ReadOrder};
 
@@ -35,7 +36,8 @@ pub fn render(explained: &Explained, style: Style) -> String {
     text += &left_out(&titles, "json", style);
     let (grid, _) = members(explained).fitted(style.width_columns);
     text += &format!("\n{}\n", draw(&grid, style));
-    text + &wrapped(&explained.summary.sentences(&explained.policy), width) + "\n"
+    text + &wrapped(&explained.summary.sentences(&short_policy_name(&explained.policy)), width)
+        + "\n"
 }
 
 fn remarks(explained: &Explained) -> Vec<String> {
@@ -44,7 +46,7 @@ fn remarks(explained: &Explained) -> Vec<String> {
         remarks.push("b after a stream: background work".to_owned());
     }
     if !explained.has_scores() {
-        remarks.push(format!("{} gives no scores", explained.policy));
+        remarks.push(format!("{} gives no scores", short_policy_name(&explained.policy)));
     }
     if explained.is_cut_short {
         remarks.push(format!("only the first {} choices of the window are shown", READS_MAX));

@@ -6,6 +6,7 @@
 
 use crate::experiment::record::ORACLE;
 use crate::experiment::results::ResultSet;
+use mirrorball_core::policies::short_policy_name;
 
 /// Colours in the style sheet, `c0` and so on; the oracle has its own.
 const COLOURS: usize = 8;
@@ -21,7 +22,7 @@ pub(super) struct SeriesStyles {
 }
 
 pub(super) struct SeriesStyle {
-    /// Canonical policy string, or `oracle`.
+    /// Policy string as in tables, or `oracle`.
     pub(super) name: String,
     /// Its classes in the style sheet: colour and dash.
     pub(super) classes: String,
@@ -57,7 +58,7 @@ impl SeriesStyles {
             }
         };
         let style = |(place, name): (usize, &&str)| SeriesStyle {
-            name: (*name).to_owned(),
+            name: short_policy_name(name),
             classes: classes(place),
             is_shown: is_shown[place],
         };
@@ -75,6 +76,7 @@ impl SeriesStyles {
 
     /// The number of a policy. Panics if no set has it in its matrix.
     pub(super) fn number(&self, name: &str) -> usize {
+        let name = short_policy_name(name);
         let found = self.styles.iter().position(|style| style.name == name);
         found.expect("every policy of a study is in its matrix")
     }

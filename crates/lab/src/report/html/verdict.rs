@@ -7,6 +7,7 @@ use crate::experiment::record::ORACLE;
 use crate::experiment::study::{Gain, MatrixRow, Preference, Study};
 use crate::report::chart::number::percent;
 use maud::{Markup, html};
+use mirrorball_core::policies::short_policy_name as short;
 use mirrorball_core::units::counted;
 
 /// Ties that are named; more are counted.
@@ -32,15 +33,15 @@ fn gain(study: &Study, row: &MatrixRow) -> Markup {
     };
     let baseline = study.criteria.baseline.as_deref();
     html! {
-        "Use " strong { (row.policy) } ": "
+        "Use " strong { (short(&row.policy)) } ": "
         @if study.verdict.preferred == Some(Preference::Steadier) {
-            "it is steadier than " em { (study.matrix.rows[0].policy) }
+            "it is steadier than " em { (short(&study.matrix.rows[0].policy)) }
             ", which has a higher mean but depends on the seed; "
         }
         (jobs) " "
         @match &study.verdict.gain {
             Some(Gain { over, geometric_mean: Some(mean), factors }) => {
-                "it is " strong { (times(*mean)) " times as fast" } " as " em { (over) }
+                "it is " strong { (times(*mean)) " times as fast" } " as " em { (short(over)) }
                 @if let Some((least, most)) = range(study, factors) {
                     " (geometric mean; from " (least) " to " (most) ")"
                 }
@@ -49,7 +50,7 @@ fn gain(study: &Study, row: &MatrixRow) -> Markup {
                 }
                 "."
             }
-            Some(Gain { over, .. }) => { em { (over) } " completed no request." }
+            Some(Gain { over, .. }) => { em { (short(over)) } " completed no request." }
             None if baseline == Some(&*row.policy) => {
                 "it is the baseline, and no policy compared here is "
                 @if study.verdict.preferred.is_some() { "certainly " }
@@ -58,7 +59,7 @@ fn gain(study: &Study, row: &MatrixRow) -> Markup {
             None => {
                 "it reaches " strong { (percent(row.geometric_mean)) " % of the best" }
                 " on average"
-                @if let Some(baseline) = baseline { " (" em { (baseline) } " was not run)" }
+                @if let Some(baseline) = baseline { " (" em { (short(baseline)) } " was not run)" }
                 "."
             }
         }
@@ -95,7 +96,7 @@ fn limits(study: &Study, row: &MatrixRow) -> Markup {
             ", and in " (repeats) " it ties with "
             @for (place, tie) in ties.iter().take(named).enumerate() {
                 @if place > 0 { (if place + 1 == ties.len() { " and " } else { ", " }) }
-                em { (tie) }
+                em { (short(tie)) }
             }
             @if ties.len() > named { " and " (ties.len() - named) " others" }
             @if study.verdict.gain.as_ref().is_some_and(|gain| ties.contains(&gain.over)) {
@@ -104,7 +105,7 @@ fn limits(study: &Study, row: &MatrixRow) -> Markup {
             "."
         }
         @if let [first, rest @ ..] = &study.verdict.undecided[..] {
-            " " (repeats) " do not decide about " em { (first.policy) }
+            " " (repeats) " do not decide about " em { (short(&first.policy)) }
             @if let Some(spread) = &first.spread { " (" (spread.in_words()) ")" }
             @if !rest.is_empty() { " and " (counted(rest.len(), "other", "others")) }
             "."

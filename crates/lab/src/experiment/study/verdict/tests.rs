@@ -32,6 +32,10 @@ fn the_gain_is_stated_against_the_baseline_if_there_is_one() {
         "Only `btrfs/pid` was run; name more policies to compare it with."
     );
     assert_eq!(
+        sentence(&["j"], &["btrfs/pid", "program/own@0123456789abcdef"], &by_length),
+        "Use `program/own@0123456789ab`: on j it is 3.11 times as fast as `btrfs/pid`."
+    );
+    assert_eq!(
         sentence(&["j"], &["btrfs/pid", "a/x"], &by_length),
         "Use `btrfs/pid`: it is the baseline, and on j no policy compared here is faster."
     );

@@ -4,6 +4,7 @@ use super::{Gain, Preference, Varying, Verdict};
 use crate::experiment::record::ORACLE;
 use crate::experiment::study::matrix::{Matrix, MatrixRow, Scores};
 use crate::experiment::study::{Criteria, JobStudy, Row, Spread, Term};
+use mirrorball_core::policies::short_policy_name;
 
 /// Policies of a list that are named; more are counted.
 const NAMED_MAX: usize = 4;
@@ -31,8 +32,9 @@ pub(super) fn sentence(
         let why = reading.map_or("nothing is read", JobStudy::why_no_choice);
         return format!("No policy had a choice: {why}, so no policy can be recommended.");
     };
+    let shown = short_policy_name(policy);
     if policies == 1 {
-        return format!("Only `{policy}` was run; name more policies to compare it with.");
+        return format!("Only `{shown}` was run; name more policies to compare it with.");
     }
     let achieved = achieved(verdict, policy, matrix, criteria);
     let repeats = scores.iter().flatten().map(Vec::len).max().unwrap_or(0);
@@ -51,7 +53,7 @@ pub(super) fn sentence(
     }
     if repeats < 2 {
         return format!(
-            "`{policy}` is ahead in a single repeat, which proves nothing: {achieved}{ranked_by}. \
+            "`{shown}` is ahead in a single repeat, which proves nothing: {achieved}{ranked_by}. \
              {again}"
         );
     }
@@ -60,7 +62,7 @@ pub(super) fn sentence(
     } else {
         ""
     };
-    let mut sentence = format!("Use `{policy}`{any}: {}{achieved}", reason(verdict, matrix));
+    let mut sentence = format!("Use `{shown}`{any}: {}{achieved}", reason(verdict, matrix));
     sentence += &worst(policy, matrix);
     sentence += &slowest_section(policy, jobs);
     if let Some(spread) = verdict.spread.filter(Spread::is_unsteady) {
