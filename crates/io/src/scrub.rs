@@ -29,7 +29,7 @@ use mirrorball_core::io::RequestKind;
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::units::Nanos;
 use mirrorball_store::StoreGate;
-use mirrorball_store::label::{ScrubProgress, ScrubState};
+use mirrorball_store::label::{LABELLED_MEMBERS_MAX, ScrubProgress, ScrubState};
 use std::collections::{BTreeSet, VecDeque};
 
 use bad_ranges::BadRanges;
@@ -82,6 +82,8 @@ pub struct Scrub {
     faults_before: ServiceFaults,
     /// Blocks of each member that did not match their checksums before the scrub.
     mismatched_at_start: Vec<u64>,
+    /// Those that the scrub found, since the start of the service.
+    mismatched_found: [u64; LABELLED_MEMBERS_MAX],
     is_stopping: bool,
 }
 
@@ -147,6 +149,7 @@ impl Scrub {
         self.to_repair.clear();
         self.mismatched.clear();
         self.mismatched_at_start = ServiceFaults::now(executor).mismatched_blocks;
+        self.mismatched_found = Default::default();
         self.bad = BadRanges::default();
         self.is_superseded = self.step_in_flight.is_some();
         self.next_step = executor.driver.now();
@@ -293,8 +296,8 @@ impl Scrub {
                 if is_read_only {
                     self.bad.add(offset, SCRUB_BLOCK_BYTES, RangeProblem::Differs);
                 }
-                if let Some(blocks) = progress.odd_blocks.get_mut(member.get()) {
-                    *blocks += 1;
+                for blocks in [&mut progress.odd_blocks, &mut self.mismatched_found] {
+                    blocks[member.get()] += 1;
                 }
                 self.needs_flush = true;
             }
@@ -352,8 +355,7 @@ impl Scrub {
         progress.ok_or(())?.state = to;
         if to == ScrubState::Finished {
             self.faults_before = ServiceFaults::now(executor);
-            let found = self.progress.iter().flat_map(|it| it.odd_blocks);
-            self.faults_before.keep_mismatched(&self.mismatched_at_start, found);
+            self.faults_before.keep_mismatched(&self.mismatched_at_start, &self.mismatched_found);
         }
         if to == ScrubState::Cancelled {
             self.to_repair.clear();

@@ -138,6 +138,13 @@ impl StoreGate {
         }
     }
 
+    /// Forgets the blocks with wrong data of the device that a member had.
+    pub(crate) fn forget_mismatched(&mut self, member: MemberIndex) {
+        if let Some(store) = &mut self.checksums {
+            store.mismatched.on_replaced(member);
+        }
+    }
+
     /// Returns true if the checksum of a block of a piece is a hint.
     pub(crate) fn is_hint(
         &self,

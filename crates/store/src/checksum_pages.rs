@@ -74,10 +74,15 @@ impl StoreGate {
         self.checksums.is_some()
     }
 
-    /// Number of blocks with wrong data that were found on a member since the start; a block counts
-    /// again after it was written.
+    /// Number of blocks with wrong data that were found on the device of a member since the start;
+    /// a block counts again after it was written.
     pub fn mismatched_blocks(&self, member: MemberIndex) -> u64 {
-        self.checksums.as_ref().map_or(0, |checksums| checksums.mismatched.counts[member.get()])
+        self.checksums.as_ref().map_or(0, |checksums| checksums.mismatched.on_device(member))
+    }
+
+    /// The same, of all devices that the member has had.
+    pub fn all_mismatched_blocks(&self, member: MemberIndex) -> u64 {
+        self.checksums.as_ref().map_or(0, |checksums| checksums.mismatched.totals[member.get()])
     }
 
     /// Number of pages of checksums since the start that could not be read on the only members that

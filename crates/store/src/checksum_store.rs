@@ -445,7 +445,7 @@ mod tests {
         store.clear(&(at(10)..at(11)));
         assert_eq!(store.known(at(10)), UNKNOWN);
         store.mismatched.on_mismatch(MEMBERS[1], at(9));
-        assert_eq!(store.mismatched.counts, [0, 2], "again after it was written");
+        assert_eq!(store.mismatched.totals, [0, 2], "again after it was written");
     }
 
     #[test]

@@ -80,6 +80,7 @@ impl StoreGate {
         if found.is_none() {
             // The member has its new device: no other one is to take its place by itself.
             self.labels.spares.retain(|spare| spare.replaces != Some(devid));
+            self.forget_mismatched(member);
         }
         let record = found.and_then(|found| found.record.as_ref());
         self.log.on_joined(member, record.map_or(0, |record| record.sequence));
@@ -176,6 +177,7 @@ impl StoreGate {
         if is_failed {
             self.labels.on_removed(member);
             self.bad.forget(member);
+            self.forget_mismatched(member);
             assert!(!self.has_device(member), "the device of {member:?} is removed");
             array.states.set(member, MemberState::Failed);
             self.on_member_set(member, true, array);

@@ -15,13 +15,27 @@ const FIRST: MemberIndex = MemberIndex(0);
 pub(crate) struct MismatchedBlocks {
     /// Blocks that were counted, so that each is counted once.
     known: BTreeSet<(u64, MemberIndex)>,
-    /// Number of blocks that were found on each member.
-    pub(crate) counts: Vec<u64>,
+    /// Number of blocks that were found on each member since the start, whatever its device.
+    pub(crate) totals: Vec<u64>,
+    /// Those that were found on the devices before.
+    before: Vec<u64>,
 }
 
 impl MismatchedBlocks {
     pub(crate) fn new(members: usize) -> MismatchedBlocks {
-        MismatchedBlocks { known: BTreeSet::new(), counts: vec![0; members] }
+        let zeroes = vec![0; members];
+        MismatchedBlocks { known: BTreeSet::new(), totals: zeroes.clone(), before: zeroes }
+    }
+
+    /// Number of blocks that were found on the device that a member has.
+    pub(crate) fn on_device(&self, member: MemberIndex) -> u64 {
+        self.totals[member.get()] - self.before[member.get()]
+    }
+
+    /// Handles the end of the use of a device.
+    pub(crate) fn on_replaced(&mut self, member: MemberIndex) {
+        self.known.retain(|(_, bad)| *bad != member);
+        self.before[member.get()] = self.totals[member.get()];
     }
 
     /// Counts a block that a member has with wrong data, unless it is known.
@@ -30,7 +44,7 @@ impl MismatchedBlocks {
             self.known.clear();
         }
         if self.known.insert((offset, member)) {
-            self.counts[member.get()] += 1;
+            self.totals[member.get()] += 1;
         }
     }
 

@@ -7,7 +7,7 @@ use mirrorball_store::StoreGate;
 /// Counts of what went wrong when clients read and wrote.
 #[derive(Clone, Debug, Default)]
 pub struct ServiceFaults {
-    /// Blocks of each member that did not match their checksums.
+    /// Blocks of each member that did not match their checksums, on whichever device.
     pub(super) mismatched_blocks: Vec<u64>,
     /// Pages of checksums that could not be read on any member that may have them.
     lost_checksum_pages: u64,
@@ -19,24 +19,25 @@ impl ServiceFaults {
     pub(super) fn now(executor: &Executor) -> ServiceFaults {
         let members = (0..).map(MemberIndex).zip(executor.members());
         ServiceFaults {
-            mismatched_blocks: members.map(|(index, _)| mismatched(index, executor)).collect(),
+            mismatched_blocks: members.map(|(index, _)| all_mismatched(index, executor)).collect(),
             lost_checksum_pages: executor.records().map_or(0, StoreGate::lost_checksum_pages),
             failed: executor.failed_requests(),
         }
     }
 
     /// Has the wrong blocks of each member count on that were found since a scrub started or by it.
-    pub(super) fn keep_mismatched(&mut self, at_start: &[u64], found: impl Iterator<Item = u64>) {
-        let before = at_start.iter().copied().chain(std::iter::repeat(0));
-        for ((count, before), found) in self.mismatched_blocks.iter_mut().zip(before).zip(found) {
+    pub(super) fn keep_mismatched(&mut self, at_start: &[u64], found: &[u64]) {
+        let before = at_start.iter().chain(std::iter::repeat(&0));
+        for ((count, &before), &found) in self.mismatched_blocks.iter_mut().zip(before).zip(found) {
             *count = before.min(count.saturating_sub(found));
         }
     }
 
-    /// Blocks of a member that did not match their checksums after these counts.
+    /// Blocks of the device of a member that did not match their checksums after these counts.
     pub fn mismatched_since(&self, member: MemberIndex, executor: &Executor) -> u64 {
         let before = self.mismatched_blocks.get(member.get()).copied().unwrap_or(0);
-        mismatched(member, executor).saturating_sub(before)
+        let on_device = executor.records().map_or(0, |store| store.mismatched_blocks(member));
+        on_device.min(all_mismatched(member, executor) - before)
     }
 
     /// Pages of checksums that were lost after these counts.
@@ -52,6 +53,6 @@ impl ServiceFaults {
     }
 }
 
-fn mismatched(member: MemberIndex, executor: &Executor) -> u64 {
-    executor.records().map_or(0, |store| store.mismatched_blocks(member))
+fn all_mismatched(member: MemberIndex, executor: &Executor) -> u64 {
+    executor.records().map_or(0, |store| store.all_mismatched_blocks(member))
 }

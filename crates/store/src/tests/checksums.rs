@@ -181,6 +181,27 @@ fn damaged_data_are_read_from_the_other_mirror_and_rewritten() {
 }
 
 #[test]
+fn mismatches_are_those_of_the_present_device() {
+    let (mut rig, row) = (Rig::new(), MemberIndex(0));
+    rig.write(0, 7, 8);
+    let read_damaged = |rig: &mut Rig| {
+        *rig.at(0, 0) ^= 1;
+        assert_eq!(rig.read(0, 1), Ok(vec![7]));
+        rig.mismatched()[0]
+    };
+    assert_eq!([read_damaged(&mut rig), read_damaged(&mut rig)], [1, 2]);
+    fail_member(&mut rig.volume, row);
+    assert_eq!(rig.mismatched(), [2, 0]);
+    command(&mut rig.volume, |store, array| store.on_storage_replaced(row, None, array));
+    assert_eq!(rig.mismatched(), [0, 0]);
+    rig.volume.set_member_state(row, MemberState::InSync);
+    assert_eq!(read_damaged(&mut rig), 1);
+    fail_member(&mut rig.volume, row);
+    command(&mut rig.volume, |store, array| assert!(store.remove_device(row, array)));
+    assert_eq!(rig.mismatched(), [0, 0]);
+}
+
+#[test]
 fn blocks_that_no_mirror_has_fail_and_no_others() {
     let mut rig = Rig::new();
     rig.write(0, 7, 8);
