@@ -17,7 +17,10 @@ use serde::{Deserialize, Serialize};
 pub use state::ReportedState;
 use std::fmt;
 pub use texts::{duration_text, limit_text};
-use texts::{failed_text, missing_spare_text, progress_text, recovery_text, stalled_text};
+use texts::{
+    failed_help, failed_member_text, failed_text, missing_help, missing_spare_text, progress_text,
+    recovery_text, stalled_text, unsynced_text,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -66,8 +69,13 @@ impl fmt::Display for Condition {
 /// A kind of condition, with the figures of its text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Problem<'a> {
-    /// A member failed, by itself or on request, and is not used; with its last error before.
-    MemberFailed(Option<MemberFault>),
+    /// A member failed, by itself or on request, and is not used.
+    MemberFailed {
+        /// The last error before.
+        fault: Option<MemberFault>,
+        /// True if it stays out at the next start.
+        is_kept_out: bool,
+    },
     /// A member returns errors and stays in use, because it has the only copy of some data; with
     /// its last error.
     MemberFailing(Option<MemberFault>),
@@ -87,6 +95,9 @@ pub enum Problem<'a> {
     MemberReplacing(Recovery, &'a MemberCopy),
     /// A device could not take the place of a member, which stays in use.
     ReplaceFailed(&'a MemberCopy),
+    /// No I/O of the device to which a member is copied has ended for a time, though this number is
+    /// in flight.
+    ReplaceStalled(&'a MemberCopy, Nanos, u32),
     /// A step of a rebuild failed.
     RebuildStalled(VolumeError),
     /// Number of blocks that a member lacks, because no mirror could give them when it was rebuilt
@@ -190,7 +201,7 @@ impl Problem<'_> {
     pub fn row(&self) -> (&'static str, Severity, &'static str) {
         use Severity::{Error, Note, Warning};
         match self {
-            Problem::MemberFailed(_) => ("member-failed", Error, "not failed any more"),
+            Problem::MemberFailed { .. } => ("member-failed", Error, "not failed any more"),
             Problem::MemberFailing(_) => ("member-failing", Error, "its errors are over"),
             Problem::MemberMissing => ("member-missing", Error, "not missing any more"),
             Problem::MemberDiverged => ("member-diverged", Error, "not left out any more"),
@@ -202,6 +213,9 @@ impl Problem<'_> {
             Problem::MemberRebuilding(_) => ("member-rebuilding", Warning, "its rebuild ended"),
             Problem::MemberReplacing(..) => ("member-replacing", Warning, "its copy ended"),
             Problem::ReplaceFailed(_) => ("replace-failed", Error, "its replacement began again"),
+            Problem::ReplaceStalled(..) => {
+                ("replace-stalled", Warning, "its new device answers, or was given up")
+            }
             Problem::RebuildStalled(_) => ("rebuild-stalled", Error, "its rebuild goes on"),
             Problem::RebuildLeftBlocks(_) => {
                 ("rebuild-left-blocks", Error, "no block is missing on it")
@@ -235,7 +249,7 @@ impl Problem<'_> {
     /// The state of a member that has this problem; `None` if it may be in any state.
     pub fn state(&self) -> Option<ReportedState> {
         match self {
-            Problem::MemberFailed(_) => Some(ReportedState::Failed),
+            Problem::MemberFailed { .. } => Some(ReportedState::Failed),
             Problem::MemberMissing => Some(ReportedState::Missing),
             Problem::MemberDiverged => Some(ReportedState::Diverged),
             Problem::MemberRemoved => Some(ReportedState::Removed),
@@ -245,10 +259,12 @@ impl Problem<'_> {
         }
     }
 
-    /// Changes when an event is due: with each fifth of a rebuild, and when a count has doubled.
+    /// Changes when an event is due: with each fifth of a rebuild, when a count has doubled, and
+    /// when a member that had failed is to stay out.
     pub(crate) fn step(&self) -> u64 {
         let doublings = |count: u64| u64::from(count.checked_ilog2().unwrap_or(0));
         match self {
+            Problem::MemberFailed { is_kept_out, .. } => u64::from(*is_kept_out),
             Problem::MemberRebuilding(Recovery { recovered_bytes, total_bytes, .. })
             | Problem::MemberReplacing(Recovery { recovered_bytes, total_bytes, .. }, _) => {
                 let total_bytes = (*total_bytes).max(1);
@@ -279,8 +295,9 @@ impl Problem<'_> {
 
     fn text(&self, subject: &ConditionSubject, situation: Situation) -> String {
         match self {
-            Problem::MemberFailed(None) => format!("{subject} has failed"),
-            Problem::MemberFailed(Some(fault)) => format!("{subject} has failed: {fault}"),
+            Problem::MemberFailed { fault, is_kept_out } => {
+                failed_member_text(subject, *fault, *is_kept_out)
+            }
             Problem::MemberFailing(fault) => {
                 let fault = fault.map_or(String::new(), |fault| format!(": {fault}"));
                 format!("{subject} returns errors, and is used as the last copy of data{fault}")
@@ -306,6 +323,10 @@ impl Problem<'_> {
                 copy.device(),
                 copy.error.as_deref().unwrap_or_default()
             ),
+            Problem::ReplaceStalled(copy, waits, count) => {
+                let device = format!("{}, to which {subject} is being copied,", copy.device());
+                stalled_text(device, *waits, *count)
+            }
             Problem::RebuildStalled(error) => {
                 format!("the rebuild of {subject} does not go on: {error}")
             }
@@ -322,13 +343,7 @@ impl Problem<'_> {
                  verified",
                 counted(512 * count, "block", "blocks")
             ),
-            Problem::MirrorsUnsynced(bytes) => {
-                let how = match situation {
-                    Situation::ReadOnly => "are not synchronised while the volume is read-only",
-                    _ => "are being synchronised",
-                };
-                format!("mirrors may differ in {}, which {how}", format_bytes(*bytes))
-            }
+            Problem::MirrorsUnsynced(bytes) => unsynced_text(*bytes, situation),
             Problem::RequestsFailed(counts) => failed_text(counts),
             Problem::ScrubLeftBlocks(count) => format!(
                 "the last scrub left {} that differ, or have no right copy",
@@ -352,20 +367,14 @@ impl Problem<'_> {
         let is_writable = situation != Situation::ReadOnly;
         let devid = subject.devid.unwrap_or(0);
         let text = match self {
-            Problem::MemberFailed(_) => return failed_help(subject, situation),
+            Problem::MemberFailed { is_kept_out, .. } => {
+                return failed_help(subject, *is_kept_out, situation);
+            }
             Problem::MemberFailing(_) if is_writable => format!(
                 "copy the data elsewhere now; when another member is in sync, `ctl members replace \
                  {devid} DEVICE`"
             ),
-            Problem::MemberMissing if situation == Situation::NotServed => {
-                "connect its device, or start without it (`serve --degraded`), and then `ctl \
-                 members replace`"
-                    .to_owned()
-            }
-            Problem::MemberMissing if is_writable => format!(
-                "connect its device, and `ctl members rebuild {devid} --device DEVICE` copies what \
-                 it missed; or `ctl members replace {devid} DEVICE` rebuilds it on another"
-            ),
+            Problem::MemberMissing => return missing_help(devid, situation),
             Problem::MemberDiverged => "`serve --read-only DEVICE --export ADDRESS` reads what it \
                                         has; start with `--discard DEVICE` to give that up and \
                                         rebuild it"
@@ -387,6 +396,11 @@ impl Problem<'_> {
             Problem::ReplaceFailed(_) if is_writable => {
                 format!("`ctl members replace {devid} DEVICE` copies it to another device")
             }
+            Problem::ReplaceStalled(copy, ..) if is_writable => format!(
+                "writes wait for it; `ctl members remove --spare {}` ends the copy, but not those \
+                 in flight",
+                quoted(&copy.device())
+            ),
             Problem::RebuildStalled(_) => STALLED_HELP.to_owned(),
             Problem::RebuildLeftBlocks(_) if is_writable => LEFT_BLOCKS_HELP.to_owned(),
             Problem::ChecksumMismatch(_) if is_writable => {
@@ -434,29 +448,3 @@ const STALLED_HELP: &str =
 /// Advice for a member that lacks blocks.
 const LEFT_BLOCKS_HELP: &str =
     "`ctl scrub start` copies those that can be read by then; the others are errors until written";
-
-/// Advice for a member that has failed. Only labels record that another device replaces it.
-fn failed_help(subject: &ConditionSubject, situation: Situation) -> Option<String> {
-    let devid = subject.devid.unwrap_or(0);
-    let rebuild = format!("`ctl members rebuild {devid}` takes it back");
-    let Situation::Served { has_spares, has_left_blocks } = situation else {
-        return (situation == Situation::Emulated).then_some(rebuild);
-    };
-    let mut help = String::new();
-    if has_spares {
-        help += "a spare that is large enough takes its place; without one, ";
-    }
-    help += &format!(
-        "{rebuild}; `ctl members replace {devid} DEVICE` rebuilds it on another device; `ctl \
-         members remove {devid}` closes the device, so that it can be taken out"
-    );
-    if has_left_blocks && !has_spares {
-        let device = subject.device.as_deref().map_or("DEVICE".to_owned(), quoted);
-        help += &format!(
-            "; the last scrub left blocks that differ: if the wrong data are on this member, \
-             `ctl members replace {devid} {device}` copies all of it, and `ctl members rebuild \
-             {devid}` only what it missed"
-        );
-    }
-    Some(help)
-}

@@ -13,6 +13,8 @@
 //! sent its request, or else of the oldest one that has not taken its response, or that follows
 //! events.
 
+#[cfg(test)]
+mod condition_tests;
 mod conditions;
 mod events;
 mod follow;

@@ -203,8 +203,11 @@ impl Rebuild {
             if !volume.is_complete() {
                 return Err(RebuildError::NoSource);
             }
-            let left = executor.detach(member);
-            left.map_err(|why| RebuildError::NotBack { devid, why: why.to_owned() })?;
+            if let Err(why) = executor.detach(member)
+                && !self.is_other_disk(member, &request, executor)
+            {
+                return Err(RebuildError::NotBack { devid, why: why.to_owned() });
+            }
             if self.reopener.is_none() {
                 // A step in flight, begun before it failed, would advance its recovery offset.
                 self.starting.push((member, rate));
@@ -228,9 +231,10 @@ impl Rebuild {
         Ok(RebuildStart::Continued)
     }
 
-    /// True while a member is opened for a rebuild.
+    /// True while a member is opened for a rebuild, or that waits for a step in flight.
     pub fn is_opening(&self, member: MemberIndex) -> bool {
         self.requests.iter().any(|(opening, _)| *opening == member)
+            || self.starting.iter().any(|(starting, _)| *starting == member)
     }
 
     /// The next reply to a client whose member had to be opened first.
@@ -241,6 +245,21 @@ impl Rebuild {
     /// Path or URI of the device of a member; `None` if it has none, or it is emulated.
     pub fn device(&self, member: MemberIndex, executor: &Executor) -> Option<DeviceAddress> {
         self.reopener.as_ref().filter(|_| !executor.is_missing(member))?.device(member)
+    }
+
+    /// True if a request names another device than the file or disk of a member, so that what is
+    /// in flight there, perhaps until the kernel gives up, cannot reach it.
+    fn is_other_disk(
+        &self,
+        member: MemberIndex,
+        request: &RebuildRequest,
+        executor: &Executor,
+    ) -> bool {
+        let new = request.replacement.as_ref().and_then(MemberPlace::new_device);
+        let own = self.device(member, executor).filter(|_| executor.file_id(member).is_some());
+        let named = new.zip(own);
+        named
+            .is_some_and(|(new, own)| !own.is_same(new) && member_at(new, executor) != Some(member))
     }
 
     fn open(

@@ -15,7 +15,8 @@ fn failed() -> Problem<'static> {
     use crate::executor::{FailedIo, FaultCause};
     let io =
         FailedIo { op: mirrorball_core::io::Op::Flush, offset: 0, length: 0, is_read_back: false };
-    Problem::MemberFailed(Some(MemberFault::Io(io, FaultCause::System(Errno::IO))))
+    let fault = Some(MemberFault::Io(io, FaultCause::System(Errno::IO)));
+    Problem::MemberFailed { fault, is_kept_out: false }
 }
 
 #[test]
@@ -26,7 +27,8 @@ fn a_failed_member_is_shown_with_its_device_its_error_and_the_commands() {
         "devid 3 (/dev/sdc) has failed: flush: Input/output error (os error 5)\n  help: \
          `mirrorball ctl members rebuild 3` takes it back; `mirrorball ctl members replace 3 \
          DEVICE` rebuilds it on another device; `mirrorball ctl members remove 3` closes the \
-         device, so that it can be taken out"
+         device, so that it can be taken out; the next start takes it back by itself, unless \
+         `mirrorball ctl members fail 3` comes first"
     );
     assert_eq!((condition.severity, condition.devid), (Severity::Error, Some(3)));
     let help = |situation| failed().describe(&member(), situation).help;
@@ -64,6 +66,7 @@ fn all() -> Vec<Problem<'static>> {
         Problem::MemberRebuilding(recovery),
         Problem::MemberReplacing(recovery, copy),
         Problem::ReplaceFailed(copy),
+        Problem::ReplaceStalled(copy, Nanos::from_secs(31), 2),
         Problem::RebuildStalled(VolumeError::Unreadable),
         Problem::RebuildLeftBlocks(2),
         Problem::ChecksumMismatch(9),
@@ -104,6 +107,18 @@ fn texts_have_their_figures() {
     ] {
         assert!(texts.iter().any(|text| text.contains(part)), "no `{part}` in {texts:?}");
     }
+}
+
+#[test]
+fn a_failed_member_that_stays_out_at_the_next_start_says_so() {
+    let Problem::MemberFailed { fault, .. } = failed() else { unreachable!() };
+    let kept_out = |fault| Problem::MemberFailed { fault, is_kept_out: true };
+    let shown = kept_out(fault).describe(&member(), Situation::SERVED);
+    assert!(shown.text.ends_with("os error 5); then requested by `ctl members fail`"), "{shown}");
+    assert!(!shown.to_string().contains("the next start"), "{shown}");
+    assert_ne!(kept_out(fault).step(), failed().step(), "an event is due");
+    let requested = kept_out(Some(MemberFault::Requested)).describe(&member(), Situation::SERVED);
+    assert_eq!(requested.text, "devid 3 (/dev/sdc) has failed: requested by `ctl members fail`");
 }
 
 #[test]

@@ -1,7 +1,9 @@
-//! Texts of conditions that have figures.
+//! Texts of conditions that have figures, or depend on the state of the volume.
 
-use super::{ConditionSubject, FailedCounts, Recovery, Situation};
+use super::{ConditionSubject, FailedCounts, MemberFault, Recovery, Situation};
+use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::units::{Nanos, counted, format_bytes};
+use std::fmt;
 
 /// How far the rebuild of a member is.
 pub(super) fn recovery_text(
@@ -52,9 +54,82 @@ pub(super) fn failed_text(counts: &FailedCounts) -> String {
     text
 }
 
-pub(super) fn stalled_text(subject: &ConditionSubject, waits: Nanos, in_flight: u32) -> String {
+pub(super) fn failed_member_text(
+    subject: &ConditionSubject,
+    fault: Option<MemberFault>,
+    is_kept_out: bool,
+) -> String {
+    let why = fault.map_or(String::new(), |fault| format!(": {fault}"));
+    let requested = MemberFault::Requested;
+    let is_said = !is_kept_out || fault == Some(requested);
+    let also = if is_said { String::new() } else { format!("; then {requested}") };
+    format!("{subject} has failed{why}{also}")
+}
+
+/// Advice for a member that has failed. Only labels record that another device replaces it.
+pub(super) fn failed_help(
+    subject: &ConditionSubject,
+    is_kept_out: bool,
+    situation: Situation,
+) -> Option<String> {
+    let devid = subject.devid.unwrap_or(0);
+    let rebuild = format!("`ctl members rebuild {devid}` takes it back");
+    let Situation::Served { has_spares, has_left_blocks } = situation else {
+        return (situation == Situation::Emulated).then_some(rebuild);
+    };
+    let mut help = String::new();
+    if has_spares {
+        help += "a spare that is large enough takes its place; without one, ";
+    }
+    help += &format!(
+        "{rebuild}; `ctl members replace {devid} DEVICE` rebuilds it on another device; `ctl \
+         members remove {devid}` closes the device, so that it can be taken out"
+    );
+    if !is_kept_out {
+        help += &format!(
+            "; the next start takes it back by itself, unless `ctl members fail {devid}` comes \
+             first"
+        );
+    }
+    if has_left_blocks && !has_spares {
+        let device = subject.device.as_deref().map_or("DEVICE".to_owned(), quoted);
+        help += &format!(
+            "; the last scrub left blocks that differ: if the wrong data are on this member, \
+             `ctl members replace {devid} {device}` copies all of it, and `ctl members rebuild \
+             {devid}` only what it missed"
+        );
+    }
+    Some(help)
+}
+
+/// Advice for a member whose device was not found at the start.
+pub(super) fn missing_help(devid: u64, situation: Situation) -> Option<String> {
+    match situation {
+        Situation::ReadOnly => None,
+        Situation::NotServed => Some(
+            "connect its device, or start without it (`serve --degraded`), and then `ctl members \
+             replace`"
+                .to_owned(),
+        ),
+        Situation::Emulated | Situation::Served { .. } => Some(format!(
+            "connect its device, and `ctl members rebuild {devid} --device DEVICE` copies what it \
+             missed; or `ctl members replace {devid} DEVICE` rebuilds it on another; `ctl members \
+             remove {devid}` leaves it out for good"
+        )),
+    }
+}
+
+pub(super) fn unsynced_text(bytes: u64, situation: Situation) -> String {
+    let how = match situation {
+        Situation::ReadOnly => "are not synchronised while the volume is read-only",
+        _ => "are being synchronised",
+    };
+    format!("mirrors may differ in {}, which {how}", format_bytes(bytes))
+}
+
+pub(super) fn stalled_text(device: impl fmt::Display, waits: Nanos, in_flight: u32) -> String {
     let waits = duration_text(waits.0 / 1_000_000_000);
-    format!("{subject} does not answer: no I/O has ended for {waits}, with {in_flight} in flight")
+    format!("{device} does not answer: no I/O has ended for {waits}, with {in_flight} in flight")
 }
 
 /// With the devid of the member that was being copied to the spare.

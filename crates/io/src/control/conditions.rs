@@ -91,6 +91,9 @@ impl<'a> WatchedParts<'a> {
                 None => Problem::MemberReplacing(copied(copy, executor, self.rebuild), copy),
             };
             findings.push((About::Member(copy.member), problem));
+            let stalled = executor.stalled_successor(copy.member);
+            let stalled = stalled.map(|(waits, it)| Problem::ReplaceStalled(copy, waits, it));
+            findings.extend(stalled.map(|problem| (About::Member(copy.member), problem)));
         }
         for stalled in self.rebuild.stalled() {
             let problem = Problem::RebuildStalled(stalled.error);
@@ -119,7 +122,10 @@ impl<'a> WatchedParts<'a> {
                 let recovery = recovery(self.executor, self.rebuild, index);
                 Some(Problem::MemberRebuilding(recovery))
             }
-            ReportedState::Failed => Some(Problem::MemberFailed(self.executor.fault(index))),
+            ReportedState::Failed => {
+                let is_kept_out = self.executor.is_kept_out(index);
+                Some(Problem::MemberFailed { fault: self.executor.fault(index), is_kept_out })
+            }
             ReportedState::Missing => Some(Problem::MemberMissing),
             ReportedState::Diverged => Some(Problem::MemberDiverged),
             ReportedState::Removed => Some(Problem::MemberRemoved),

@@ -58,13 +58,13 @@ pub(super) fn replacement(
 /// Fails a member. One that failed by itself stays out from then on, over restarts, too.
 pub(super) fn fail(devid: u64, parts: &mut ServiceParts<'_>) -> Result<String, RequestError> {
     let member = writable_member(devid, RebuildTask::Fail, parts.executor)?;
-    if parts.rebuild.is_opening(member) {
+    let state = reported_state(parts.executor, member);
+    // The rebuild of one that has failed would undo it.
+    if state == ReportedState::Failed && parts.rebuild.is_opening(member) {
         return Err(RequestError::refused(RebuildError::Opening(devid).to_string()));
     }
-    let has_no_device = matches!(
-        reported_state(parts.executor, member),
-        ReportedState::Missing | ReportedState::Diverged | ReportedState::Removed
-    );
+    let has_no_device =
+        matches!(state, ReportedState::Missing | ReportedState::Diverged | ReportedState::Removed);
     if has_no_device {
         let condition = WatchedParts::of(parts).member_condition(member);
         return Err(RequestError::refused(condition.expect("such a member has one").to_string()));
@@ -78,7 +78,8 @@ pub(super) fn fail(devid: u64, parts: &mut ServiceParts<'_>) -> Result<String, R
     }
     let condition = WatchedParts::of(parts).member_condition(member);
     let help = condition.and_then(|condition| condition.help).unwrap_or_default();
-    Ok(format!("the member with devid {devid} is failed; {help}"))
+    let stays = if parts.executor.is_kept_out(member) { ", also after a restart" } else { "" };
+    Ok(format!("the member with devid {devid} is failed{stays}; {help}"))
 }
 
 /// Removes the device of a member that has failed: it is closed, and is no member from then on.

@@ -63,8 +63,9 @@ fn member_problem(row: &LabelledMember, has_device: bool) -> Option<Problem<'sta
             Some(Problem::MemberRebuilding(recovery))
         }
         MemberState::Failed => {
-            let fault = row.is_kept_out.then_some(MemberFault::Requested);
-            Some(Problem::MemberFailed(fault))
+            let is_kept_out = row.is_kept_out;
+            let fault = is_kept_out.then_some(MemberFault::Requested);
+            Some(Problem::MemberFailed { fault, is_kept_out })
         }
     }
 }

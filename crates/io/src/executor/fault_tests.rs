@@ -1,7 +1,7 @@
 //! Volumes in a simulated world whose members do what they should not.
 
 use super::*;
-use crate::assemble::{self, CreateOptions, LabelledOptions};
+use crate::assemble::{self, Assembly, CreateOptions, LabelledOptions};
 use crate::clock::Speed;
 use crate::device_address::DeviceAddress;
 use crate::driver::Platform;
@@ -93,8 +93,8 @@ fn source(world: &SimulatedWorld, file: ObjectId) -> Source {
     Source::Real(file)
 }
 
-/// The executor of a volume with labels on two files of this world.
-fn labelled(world: &SimulatedWorld) -> Executor {
+/// A volume with labels on two files of this world, whose paths are `/a` and `/b`.
+pub(crate) fn labelled(world: &SimulatedWorld) -> Assembly {
     let options = OpenOptions {
         access: MemberAccess::ReadWrite,
         caching: Caching::Direct,
@@ -125,7 +125,7 @@ fn labelled(world: &SimulatedWorld) -> Executor {
         registry: Registry::default(),
         platform,
     };
-    assemble::serve_labelled(serving).ok().unwrap().executor
+    assemble::serve_labelled(serving).ok().unwrap()
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn mirrors_of_which_one_refuses_a_discard_are_to_be_resynchronised() {
     let files = [0; 2].map(|_| world.add_file(MEMBER_BYTES));
     world.set_path("/a", files[0]);
     world.set_path("/b", files[1]);
-    let mut executor = labelled(&world);
+    let mut executor = labelled(&world).executor;
     let buffer = executor.driver.acquire(LENGTH);
     executor.driver.bytes_mut(Slice::data(buffer, 0, LENGTH)).fill(7);
     let mut place = Place { world, files, executor, buffer };

@@ -93,14 +93,16 @@ impl Executor {
     /// The last error of a member before it failed, or why it was failed; `None` if it works, or
     /// an error failed it before the service started.
     pub fn fault(&self, member: MemberIndex) -> Option<MemberFault> {
-        let is_kept_out = || {
-            let volume = self.volume.as_ref();
-            volume.is_some_and(|volume| {
-                volume.gate().is_some_and(|store| store.is_kept_out(member, volume.states()))
-            })
-        };
         let fault = self.slots[member.get()].fault.filter(|_| self.has_failed(member));
-        fault.or_else(|| is_kept_out().then_some(MemberFault::Requested))
+        fault.or_else(|| self.is_kept_out(member).then_some(MemberFault::Requested))
+    }
+
+    /// True if the labels are to say that the user had a member failed, which stays out for that.
+    pub fn is_kept_out(&self, member: MemberIndex) -> bool {
+        let volume = self.volume.as_ref();
+        volume.is_some_and(|volume| {
+            volume.gate().is_some_and(|store| store.is_kept_out(member, volume.states()))
+        })
     }
 
     /// The last error of a member, until it failed, and how long ago it was; `None` if it had none

@@ -55,7 +55,7 @@ pub(super) struct ActiveIo {
     pub(super) parts_left: u8,
     /// The attachment of the member when it was started, or of the successor that has it now.
     pub(super) attachment: u32,
-    began_on: u32,
+    pub(super) began_on: u32,
     pub(super) result: Result<(), IoError>,
 }
 
@@ -93,7 +93,7 @@ impl ActiveIo {
     }
 
     /// The memory that it reads from or writes to.
-    fn memory(&self) -> Slice {
+    pub(super) fn memory(&self) -> Slice {
         match self.own_buffer {
             Some(buffer) => Slice::data(buffer, 0, self.length as usize),
             None => self.data.expect("data has a buffer"),
@@ -199,16 +199,16 @@ impl Executor {
     fn place_of(&self, io: &MemberIo) -> IoPlace {
         let successor = self.slots[io.member.get()].successor.as_ref();
         let is_written = io.op == Op::Write && io.purpose != Purpose::Metadata;
-        if !is_written || successor.is_none_or(|it| it.fault.is_some()) {
+        let Some(successor) = successor.filter(|it| is_written && it.fault.is_none()) else {
             return IoPlace::Member;
-        }
+        };
         let is_copy = || {
             let request = self.wanted_by().request_of(io);
             request.kind == RequestKind::Rebuild(io.member)
         };
         match io.purpose == Purpose::Rebuild && is_copy() {
-            true => IoPlace::Successor,
-            false => IoPlace::Both,
+            true => IoPlace::Successor(successor.handle),
+            false => IoPlace::Both(successor.handle),
         }
     }
 
@@ -254,16 +254,12 @@ impl Executor {
         let key = self.active.insert(io);
         let slot = &mut self.slots[io.member.get()];
         slot.stats.in_flight += 1;
-        if io.place != IoPlace::Successor {
-            slot.own_io.on_start(self.now);
-        }
         let active = self.active.get_mut(key);
         (active.attachment, active.began_on) = (slot.attachment, slot.attachment);
-        if io.place != IoPlace::Member {
-            self.start_successor_part(key, &io, io.memory());
-        }
-        if io.place == IoPlace::Successor {
-            return;
+        match io.place {
+            IoPlace::Member => {}
+            IoPlace::Both(successor) => self.start_successor_part(key, &io, successor),
+            IoPlace::Successor(it) => return self.start_successor_part(key, &io, it),
         }
         let slot = &mut self.slots[io.member.get()];
         let handle = match &mut slot.store {
@@ -335,9 +331,6 @@ impl Executor {
         }
         slot.discards &= io.op != Op::Discard || io.result.is_ok();
         count(&mut slot.stats, &io, now);
-        if io.place != IoPlace::Successor && io.began_on == slot.attachment {
-            slot.own_io.on_end(now);
-        }
         if let Some(due) = io.due {
             // By the clock, not `self.now`: I/Os that ended earlier in this turn delayed it, too.
             let late = self.clock.model(self.driver.now()).saturating_sub(due);
@@ -456,6 +449,7 @@ impl Executor {
 
     fn start_file_part(&mut self, key: ActiveIoKey, io: &ActiveIo, file: Handle) {
         let token = Token::new(EventOwner::MemberFile, key.slot());
+        self.slots[io.member.get()].file_io.on_start(self.now);
         self.active.get_mut(key).parts_left += 1;
         match io.op {
             Op::Read => {
@@ -474,7 +468,7 @@ fn count(stats: &mut MemberStats, io: &ActiveIo, now: Nanos) {
     stats.in_flight -= 1;
     let wait = now - io.submitted_at;
     match (io.result, io.op) {
-        _ if io.place == IoPlace::Successor => {}
+        _ if matches!(io.place, IoPlace::Successor(_)) => {}
         (Err(IoError::Cancelled), _) => {}
         (Err(_), _) => stats.errors += 1,
         (Ok(()), Op::Read) => {

@@ -3,7 +3,7 @@
 use super::MemberStats;
 use super::member_fault::MemberFault;
 use super::shared_flush::SharedFlush;
-use super::stall::OwnIo;
+use super::stall::FileIo;
 use crate::driver::Handle;
 use crate::member::Store;
 use crate::member::remote::Remote;
@@ -14,7 +14,7 @@ pub(super) struct MemberSlot {
     pub(super) config: MemberConfig,
     pub(super) store: Store,
     pub(super) stats: MemberStats,
-    pub(super) own_io: OwnIo,
+    pub(super) file_io: FileIo,
     /// The last error, before it failed.
     pub(super) fault: Option<MemberFault>,
     pub(super) fault_at: Nanos,
@@ -36,6 +36,7 @@ pub(super) struct MemberSlot {
 /// The device that takes the place of a member.
 pub(super) struct Successor {
     pub(super) handle: Handle,
+    pub(super) file_io: FileIo,
     /// The first error, after which it gets no more writes.
     pub(super) fault: Option<MemberFault>,
 }
@@ -48,7 +49,7 @@ impl MemberSlot {
             config,
             store,
             stats: MemberStats::default(),
-            own_io: OwnIo::default(),
+            file_io: FileIo::default(),
             fault: None,
             fault_at: Nanos::ZERO,
             flush: SharedFlush::default(),
@@ -70,7 +71,7 @@ impl MemberSlot {
 
     /// Forgets what is known and counted of the storage, because it was replaced.
     pub(super) fn on_replaced(&mut self) {
-        self.own_io = OwnIo::default();
+        self.file_io = FileIo::default();
         self.stats = MemberStats { in_flight: self.stats.in_flight, ..MemberStats::default() };
         self.attachment = self.attachment.wrapping_add(1);
         (self.is_missing, self.has_diverged) = (false, false);

@@ -17,7 +17,7 @@
 
 pub(crate) mod block_status;
 #[cfg(test)]
-mod fault_tests;
+pub(crate) mod fault_tests;
 mod member_fault;
 mod member_io;
 mod member_slot;
@@ -329,7 +329,7 @@ impl Executor {
         }
         match io.op {
             Op::Flush => self.end_flush(key, result),
-            _ => self.end_part(key, result),
+            _ => self.end_file_part(key, result),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Requests to an executor, their replies, and the count of those that failed.
 
 use crate::driver::buffers::BufferKey;
-use crate::driver::{EventOwner, Token};
+use crate::driver::{EventOwner, Handle, Token};
 use mirrorball_core::io::{RequestId, RequestKind, VolumeError};
 use mirrorball_core::member::MemberIndex;
 use mirrorball_core::slab::SlabKey;
@@ -16,9 +16,9 @@ mirrorball_core::slab_key! {
 pub(super) enum IoPlace {
     Member,
     /// To the member and its successor.
-    Both,
+    Both(Handle),
     /// To the successor, because it copies what the member has.
-    Successor,
+    Successor(Handle),
 }
 
 /// The volume, or a member, that a request is for.

@@ -50,10 +50,10 @@ impl Executor {
         let flush = &mut self.slots[member.get()].flush;
         if flush.running.first() != Some(&key) {
             // Its storage was replaced, and it alone had to wait for that.
-            return self.end_part(key, result);
+            return self.end_file_part(key, result);
         }
         let mut ended = std::mem::take(&mut flush.running);
-        ended.drain(..).for_each(|key| self.end_part(key, result));
+        ended.drain(..).for_each(|key| self.end_file_part(key, result));
         let flush = &mut self.slots[member.get()].flush;
         if flush.running.capacity() == 0 {
             // Its memory is used again.

@@ -8,9 +8,9 @@ use super::Executor;
 use super::member_fault::MemberFault;
 use super::member_io::ActiveIo;
 use super::member_slot::Successor;
-use super::request::ActiveIoKey;
-use crate::driver::buffers::Slice;
-use crate::driver::{Event, EventOwner, Output, Token};
+use super::request::{ActiveIoKey, IoPlace};
+use super::stall::FileIo;
+use crate::driver::{Event, EventOwner, Handle, Output, Token};
 use crate::member::{Source, Store, io_error};
 use mirrorball_core::io::IoError;
 use mirrorball_core::member::MemberIndex;
@@ -23,7 +23,8 @@ impl Executor {
     pub fn add_successor(&mut self, member: MemberIndex, source: Source) -> io::Result<()> {
         let Source::Real(file) = source else { unreachable!("a successor is a file or device") };
         let handle = self.driver.adopt_endpoint(file)?;
-        let before = self.slots[member.get()].successor.replace(Successor { handle, fault: None });
+        let successor = Successor { handle, file_io: FileIo::default(), fault: None };
+        let before = self.slots[member.get()].successor.replace(successor);
         assert!(before.is_none(), "{member:?} has one successor");
         Ok(())
     }
@@ -43,39 +44,44 @@ impl Executor {
     /// in flight end on the old storage. Panics if it has none.
     pub fn use_successor(&mut self, member: MemberIndex) {
         let successor = self.slots[member.get()].successor.take();
-        let handle = successor.expect("it has a successor").handle;
+        let Successor { handle, file_io, .. } = successor.expect("it has a successor");
         self.install(member, Store::Real(handle));
+        self.slots[member.get()].file_io = file_io;
     }
 
-    pub(super) fn start_successor_part(&mut self, key: ActiveIoKey, io: &ActiveIo, data: Slice) {
-        let successor = self.slots[io.member.get()].successor.as_ref();
-        let handle = successor.expect("the I/O goes to it").handle;
+    pub(super) fn start_successor_part(&mut self, key: ActiveIoKey, io: &ActiveIo, handle: Handle) {
+        let successor = self.slots[io.member.get()].successor.as_mut();
+        successor.expect("the I/O goes to it").file_io.on_start(self.now);
         self.active.get_mut(key).parts_left += 1;
         let token = Token::new(EventOwner::SuccessorFile, key.slot());
-        self.driver.write(token, handle, io.offset, data);
+        self.driver.write(token, handle, io.offset, io.memory());
     }
 
     /// Handles the end of the write of a successor.
     pub(crate) fn on_successor_event(&mut self, done: &Event) {
         let key = ActiveIoKey::from_slot(done.token.key());
         let io = *self.active.get(key);
-        let (fault, error) = match done.result {
-            Ok(Output::Bytes(bytes)) if bytes as u64 == io.length => {
-                return self.end_part(key, Ok(()));
-            }
-            Ok(_) => (MemberFault::Ended, IoError::Gone),
-            Err(errno) => (MemberFault::of_system(io.failed(), errno), io_error(errno)),
+        let (IoPlace::Both(written) | IoPlace::Successor(written)) = io.place else {
+            unreachable!("{io:?} has no such part")
+        };
+        let failed = match done.result {
+            Ok(Output::Bytes(bytes)) if bytes as u64 == io.length => None,
+            Ok(_) => Some((MemberFault::Ended, IoError::Gone)),
+            Err(errno) => Some((MemberFault::of_system(io.failed(), errno), io_error(errno))),
         };
         let slot = &mut self.slots[io.member.get()];
-        if io.attachment == slot.attachment {
-            if let Some(successor) = &mut slot.successor {
-                successor.fault.get_or_insert(fault);
+        if let Some(successor) = slot.successor.as_mut().filter(|it| it.handle == written) {
+            successor.file_io.on_end(self.now);
+            successor.fault = successor.fault.or(failed.map(|(fault, _)| fault));
+        } else if matches!(slot.store, Store::Real(handle) if handle == written) {
+            slot.file_io.on_end(self.now);
+            if let Some((fault, error)) = failed {
+                // It is the storage of the member by now, which lacks the write.
+                self.active.get_mut(key).attachment = slot.attachment;
+                self.note_fault(io.member, fault);
+                return self.end_part(key, Err(error));
             }
-            return self.end_part(key, Ok(()));
         }
-        // It is the storage of the member by now, which lacks the write.
-        self.active.get_mut(key).attachment = slot.attachment;
-        self.note_fault(io.member, fault);
-        self.end_part(key, Err(error));
+        self.end_part(key, Ok(()));
     }
 }

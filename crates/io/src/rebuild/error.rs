@@ -53,7 +53,10 @@ pub enum RebuildError {
     #[error("the device cannot take the place of the member with devid {devid}: {why}")]
     Unfit { devid: u64, why: String },
     /// It is being opened for an earlier request.
-    #[error("the member with devid {0} is already being opened for a rebuild")]
+    #[error(
+        "the member with devid {0} is already being opened for a rebuild\n  help: run the command \
+         again when `ctl status` shows the rebuild"
+    )]
     Opening(u64),
     /// It is being replaced.
     #[error(

@@ -57,12 +57,14 @@ fn a_step_of_an_earlier_rebuild_does_not_advance_the_next() {
     fail(&mut executor);
     let begin_and_take_two_steps = |rebuild: &mut Rebuild, executor: &mut Executor| {
         assert_eq!(rebuild.begin(request.clone(), executor), Ok(RebuildStart::Started));
+        assert!(rebuild.is_opening(stale), "a request to fail it would be undone");
         for _ in 0..3 {
             // The first may be one of an earlier rebuild.
             finish(rebuild, executor);
             rebuild.next_step = Nanos::ZERO;
             rebuild.step(executor);
         }
+        assert!(!rebuild.is_opening(stale));
     };
     begin_and_take_two_steps(&mut rebuild, &mut executor);
     let so_far = MemberState::Rebuilding { recovered_bytes: 2 * STEP_BYTES };
