@@ -54,6 +54,7 @@ pub use spec::{
     FileSpec, Flow, Mix, PerDirection, Section, SizeOrPercent, SizeShare, StridedZones, Zone,
 };
 pub use target::{FileLayout, JobTarget, Region, WorkRegion};
+pub use value::parse_time;
 
 use apply::OptionLine;
 use draft::{Draft, Finished};

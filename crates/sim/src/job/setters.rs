@@ -78,13 +78,13 @@ impl Setter {
             Setter::Number(range, set) => {
                 set(draft, value::integer_within(text, base, range).map_err(within)?);
             }
-            Setter::Time(unit, set) => set(draft, value::time(text, unit).map_err(within)?),
+            Setter::Time(unit, set) => set(draft, value::parse_time(text, unit).map_err(within)?),
             Setter::IdleTime(set) => {
                 if option == "startdelay" && text.contains('-') {
                     let message = format!("startdelay: `{text}` is a range, from which fio draws");
                     return Err(job_error(message, "write one time, such as startdelay=5"));
                 }
-                let time = value::time(text, Nanos::from_secs(1)).map_err(within)?;
+                let time = value::parse_time(text, Nanos::from_secs(1)).map_err(within)?;
                 if time > IDLE_MAX {
                     let message = format!("{option}: `{text}` is too long");
                     return Err(job_error(message, format!("write {IDLE_MAX} or less")));

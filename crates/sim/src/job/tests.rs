@@ -68,11 +68,11 @@ fn times_are_read_as_fio_reads_them() {
         ("500us", 500_000),
         ("10usec", 10_000),
     ] {
-        assert_eq!(value::time(text, second), Ok(Nanos(ns)), "{text}");
+        assert_eq!(value::parse_time(text, second), Ok(Nanos(ns)), "{text}");
     }
     for text in ["", "s", "1.5s", "2min", "3sec", "1w", "2ns", "30 s", "-1", "0x10", "9999999999d"]
     {
-        assert!(value::time(text, second).is_err(), "{text}");
+        assert!(value::parse_time(text, second).is_err(), "{text}");
     }
     assert_eq!(job("thinktime=10").think_time, Nanos::from_micros(10));
     assert_eq!(job("thinktime=10s").think_time, Nanos::from_secs(10));

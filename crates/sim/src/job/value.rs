@@ -173,8 +173,8 @@ pub(super) fn extent(text: &str, base: KbBase) -> Result<SizeOrPercent, Diagnost
     }
 }
 
-/// A time; a bare number counts in units of `unit`.
-pub(super) fn time(text: &str, unit: Nanos) -> Result<Nanos, Diagnostic> {
+/// Reads a time; a bare number counts in units of `unit`. Fails if it is none that fio would read.
+pub fn parse_time(text: &str, unit: Nanos) -> Result<Nanos, Diagnostic> {
     let bare = if unit < Nanos::from_secs(1) { "microseconds" } else { "seconds" };
     let fault = || {
         let help = format!("write a whole number of {bare}, or one with us, ms, s, m, h or d");

@@ -3,8 +3,10 @@
 //! Fields that a version lacks read as nothing. Numbers are read as fio prints them: integers, and
 //! now and then a float in their place.
 
+use super::NS_PER_MS;
 use anyhow::{Result, bail};
-use mirrorball_core::units::KIB;
+use mirrorball_core::units::{KIB, Nanos};
+use mirrorball_sim::job::parse_time;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::error::Category;
@@ -279,13 +281,13 @@ impl FioJob {
         const UNKNOWN: u64 = i32::MAX as u64;
         let runtime = || {
             let value = self.options.get("runtime").or_else(|| global.get("runtime"))?;
-            value.as_str()?.trim_end_matches('s').parse::<u64>().ok()
+            parse_time(value.as_str()?, Nanos::from_secs(1)).ok()
         };
         match self.eta {
             0 => false,
             1..UNKNOWN => true,
             // A runtime may end a little early.
-            UNKNOWN.. => runtime().is_some_and(|it| self.runtime() < it.saturating_mul(950)),
+            UNKNOWN.. => runtime().is_some_and(|it| self.runtime() < it.0 / NS_PER_MS * 95 / 100),
         }
     }
 

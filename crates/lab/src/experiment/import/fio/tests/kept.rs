@@ -52,7 +52,10 @@ fn states_of_runs_that_were_to_go_on_are_partial() {
         is_partial(text.replacen("\"jobname\": \"a\"", &job, 1).as_bytes())
     };
     assert!(is_partial(2, "3", 879) && is_partial(i32::MAX as u64, "3", 879));
-    assert!(is_partial(4_294_967_294, "3s", 879));
+    for (runtime, end) in [("3s", 3_000), ("1m", 60_000), ("1h", 3_600_000)] {
+        assert!(is_partial(4_294_967_294, runtime, end / 2), "{runtime}");
+        assert!(!is_partial(4_294_967_294, runtime, end), "{runtime}");
+    }
     assert!(!is_partial(0, "3", 879) && !is_partial(i32::MAX as u64, "1", 1001));
     assert!(![GROUPS, CLONES, PLAIN, SINGLE].iter().any(|text| super::is_partial(text.as_bytes())));
     let stopped = format!("\nfio: terminating on signal 2\n{SINGLE}");
