@@ -49,21 +49,22 @@ impl System {
         };
         let offers = self.offers.iter().filter(is_offered);
         let mut settings: Vec<Setting> = Vec::new();
-        let later = |offer: &'static Offer| {
-            let is_later = offer.is_only_later(running, version);
-            offer.since.as_ref().filter(|_| is_later).map(|since| {
-                let release = format!("{} {since} or later", self.version_of);
-                match &offer.requires {
-                    Some(requires) => format!("{release} and {requires}"),
-                    None => release,
-                }
-            })
-        };
         let expanded = offers.flat_map(|offer| {
+            let since = offer.since.as_ref();
+            let release = since.map(|since| format!("{} {since} or later", self.version_of));
+            let takes: Vec<String> = release.into_iter().chain(offer.requires.clone()).collect();
+            let takes = takes.join(" and ");
+            let is_later = offer.is_only_later(running, version);
             let mut settings = expand(offer, array, running);
-            if let Some(later) = later(offer) {
-                let later = Availability::NotHere(later);
-                settings.iter_mut().for_each(|it| it.availability.clone_from(&later));
+            for setting in &mut settings {
+                match &mut setting.availability {
+                    it if is_later => *it = Availability::NotHere(takes.clone()),
+                    // The default of the newest version is assumed, too.
+                    Availability::OnCondition(it) if version.is_none() && !offer.is_at_creation => {
+                        it.clone_from(&takes);
+                    }
+                    _ => {}
+                }
             }
             settings
         });
@@ -106,11 +107,10 @@ impl Offer {
     }
 
     /// True if a release has it only from a later version on, and it is named all the same: the
-    /// running system, which lists what it has, does not list it, or the file says so.
+    /// running system does not list it among what it has, or lists nothing and the file says so.
     fn is_only_later(&self, running: Option<&[String]>, version: Option<&Version>) -> bool {
         let (Some(since), Some(version)) = (&self.since, version) else { return false };
-        let is_listed = running.is_none_or(|running| self.is_among(running));
-        let is_named = self.named_before || !is_listed;
+        let is_named = running.map_or(self.named_before, |running| !self.is_among(running));
         self.patch.is_none() && self.until.is_none() && version < since && is_named
     }
 
