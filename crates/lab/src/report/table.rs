@@ -50,7 +50,10 @@ pub fn brief(study: &Study, advice: &str, extent: &TableExtent<'_>, style: Style
             let (rows, hidden_here) = brief::job_rows(study, job, extent, style);
             hidden = hidden.max(hidden_here);
             let job = JobStudy { rows, ..job.clone() };
-            titled.extend(titled_tables::of_job(&job, repeats, style.width_columns));
+            let tables = titled_tables::of_job(&job, repeats, style.width_columns);
+            // The scores come before the figures of each section.
+            let shown = if extent.job_tables { tables.len() } else { 1 };
+            titled.extend(tables.into_iter().take(shown));
         }
     }
     let mut text = match study.verdict.sentence.as_str() {
@@ -62,9 +65,16 @@ pub fn brief(study: &Study, advice: &str, extent: &TableExtent<'_>, style: Style
     let more = (hidden > 0).then(|| {
         format!("{}: --all", counted(hidden, "policy is not shown", "policies are not shown"))
     });
-    let each = (!has_job_tables).then(|| "the tables of each job: --tables".to_owned());
+    let has_sections = study.jobs.iter().any(|job| job.sections.len() > 1);
+    let each = match (extent.job_tables, has_job_tables) {
+        (true, _) => None,
+        (_, false) => Some("the tables of each job: --tables".to_owned()),
+        _ => has_sections.then(|| "the tables of each section: --tables".to_owned()),
+    };
     let more: Vec<String> = more.into_iter().chain(each).collect();
-    text += &legend(&[more], style);
+    if !more.is_empty() {
+        text += &legend(&[more], style);
+    }
     text.push('\n');
     text += &match has_job_tables {
         true => legend(&titled_tables::legend(study), style),

@@ -138,6 +138,21 @@ fn a_missed_rate_is_marked_and_remarked() {
 }
 
 #[test]
+fn a_screen_has_no_tables_of_sections_and_no_marks_that_do_not_occur() {
+    let study = paced_study("", "a/x");
+    let screen = |job_tables| {
+        let extent = TableExtent { all_rows: false, job_tables, named: &[] };
+        brief(&study, "", &extent, PLAIN)
+    };
+    let text = screen(false);
+    assert!(text.contains("multi (2 sections)") && !text.contains("section log ("), "{text}");
+    assert!(text.contains("\nthe tables of each section: --tables\n"), "{text}");
+    assert!(!text.contains("ties with it") && !text.contains("? undecided"), "{text}");
+    let text = screen(true);
+    assert!(text.contains("section log (") && !text.contains("\n\n\n"), "{text}");
+}
+
+#[test]
 fn a_goal_names_its_figure_in_every_place() {
     let text = render("table", &paced_study("p95", "a/x"), PLAIN);
     let titles = text.lines().find(|line| line.contains("score")).unwrap();

@@ -15,7 +15,7 @@ pub(super) use matrix::{legend as matrix_legend, tables as of_matrix};
 
 use super::grid::{Grid, clipped};
 use crate::experiment::record::ORACLE;
-use crate::experiment::study::{Figure, JobStudy, Row, Study, Term};
+use crate::experiment::study::{Figure, JobStudy, Row, Standing, Study, Term};
 use mirrorball_core::units::{Nanos, counted};
 use std::borrow::Cow;
 
@@ -96,22 +96,27 @@ pub(super) fn legend(study: &Study) -> Vec<Vec<Cow<'static, str>>> {
         1 => "= ties with it: the 95 % interval of the difference is within 5 % of 0",
         _ => "= ties with it: the 99 % interval of the difference is within 5 % of 0",
     };
-    let mut lines = match study.plan.seeds.len() {
-        1 => vec![vec!["* best of the job", ONE_REPEAT]],
-        _ => vec![
-            vec!["* best of the job", ties],
-            vec!["? undecided: that interval contains zero, and also differences over 5 %"],
-        ],
-    };
+    let rows = || study.jobs.iter().flat_map(|job| &job.rows);
+    let has = |standing| rows().any(|row| row.standing == standing);
+    let mut lines = vec![vec!["* best of the job"]];
+    match study.plan.seeds.len() {
+        1 => lines[0].push(ONE_REPEAT),
+        _ => {
+            lines[0].extend(has(Standing::Tied).then_some(ties));
+            let undecided = "? undecided: the interval of the difference contains zero, and also \
+                             differences over 5 %";
+            lines.extend(has(Standing::Undecided).then(|| vec![undecided]));
+        }
+    }
     if study.jobs.iter().any(|job| job.sections.len() > 1) {
         lines.push(vec!["± half the 95 % interval of the score or of IOPS over repeats", merged]);
     } else {
         lines.push(vec!["± half the 95 % interval of IOPS over repeats", merged]);
     }
-    if study.jobs.iter().flat_map(|job| &job.rows).any(|row| row.extra_per_read > 0.0) {
+    if rows().any(|row| row.extra_per_read > 0.0) {
         lines.push(vec!["extra reads: redundant reads whose answer came after another mirror's"]);
     }
-    if study.jobs.iter().flat_map(|job| &job.rows).any(|row| row.withdrawn_per_read > 0.0) {
+    if rows().any(|row| row.withdrawn_per_read > 0.0) {
         lines.push(vec!["withdrawn reads: redundant reads cancelled before a member began them"]);
     }
     if study.plan.contenders().any(|policy| policy == ORACLE) {
