@@ -118,9 +118,9 @@ impl NewLayouts {
             .column(Column::right("reads"), |it| percent(reads(it), most_reads))
             .column(Column::right("writes"), |it| percent(writes(it), most_writes))
             .column(Column::right("rebuild"), |it| it.rebuild_hours.map_or("-".into(), hours_text))
-            .column(Column::right("space").droppable(1), |it| format_bytes(it.capacity_bytes))
-            .column(Column::right("survives").droppable(2), |it| it.survives.to_string())
-            .column(Column::left("setting").droppable(3), |it| it.setting.clone());
+            .column(Column::right("space").droppable(2), |it| format_bytes(it.capacity_bytes))
+            .column(Column::right("survives").droppable(3), |it| it.survives.to_string())
+            .column(Column::left("setting").droppable(1), |it| it.setting.clone());
         let note = "reads, writes: % of the fastest, geometric mean over the jobs; rebuild: of one \
                     disk, the slowest kind, idle, at the default limit; survives: failed disks, \
                     whichever they are. Writes are simulated in place: btrfs and ZFS write to new \
@@ -257,7 +257,7 @@ mod tests {
         for word in ["near:2", "far:2", "offset:2"] {
             assert!(table.contains(&format!("..{word} ")), "{text}");
         }
-        assert!(table.contains("left out of 40 columns: setting; survives; space"), "{text}");
+        assert!(table.contains("left out of 40 columns: survives; space; setting"), "{text}");
         assert!(table.contains("or take --format json"), "{text}");
     }
 }

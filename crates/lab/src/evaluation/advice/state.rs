@@ -83,8 +83,8 @@ fn steps(
             }
             Some("nearly") => format!("{state}: free space first, or add a disk{shown}"),
             _ if is_copying(state) => {
-                let danger = "; until then one more failure may lose data";
-                let danger = if is_recovering { danger } else { "" };
+                let danger = format!("; until then {}", danger(array.members.len() - 1));
+                let danger = if is_recovering { danger } else { String::new() };
                 format!("{state}: wait for its end first{shown}{danger}")
             }
             _ => format!("{state}: until it ends, reads are slower than below{shown}"),
@@ -146,6 +146,11 @@ pub fn slow_work(condition: Option<&str>, maintenance: Option<&Maintenance>) -> 
     })
 }
 
+/// What the next failure does where so many members are left, and some data have one copy.
+fn danger(left: usize) -> &'static str {
+    if left == 1 { "one more failure loses all data" } else { "one more failure may lose data" }
+}
+
 /// Which members are to be replaced, and how: with the flag of the advice, if that gives it one.
 fn replacement(
     system: &System,
@@ -188,7 +193,7 @@ fn replacement(
     }
     let copies = array.chunk_map().map_or(0, |map| map.copies());
     if failed.len() + 1 >= copies {
-        text += "; one more failure may lose data";
+        text += &format!("; {}", danger(array.members.len() - failed.len()));
     }
     text
 }

@@ -248,7 +248,7 @@ fn the_most_urgent_step_stands_first() {
     begins("degraded; scrub at 3 %", &[missing, "12 checksum errors", "scrub at 3 %"]);
     begins("nearly full", &["12 checksum errors", "free space first"]);
     let spare = "degraded, the spare sdc stands in for sdb (FAULTED); resilver at 5 %";
-    let waits = "resilver at 5 %: wait for its end first…one more failure may lose data";
+    let waits = "resilver at 5 %: wait for its end first…one more failure loses all data";
     begins(spare, &["12 checksum errors", waits, "replace that disk then"]);
 }
 
@@ -383,6 +383,8 @@ fn what_the_number_of_the_process_decides_is_shown_apart() {
     let text = text::answer(&answer, Style::FILE);
     let table = "Under btrfs/pid the number of the reading process decides, in requests/s";
     assert!(text.contains(table) && text.contains("pid % 2 = 1"), "{text}");
+    let cause = "%, of `j`, now; it comes from the number of the reading process, see below";
+    assert!(text.replace('\n', " ").contains(cause) && !text.contains("--repeats"), "{text}");
 }
 
 /// Requests of the fixture take as long as their rate says: at 170,000 in ten seconds 111 us in the

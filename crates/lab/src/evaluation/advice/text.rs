@@ -31,7 +31,8 @@ pub fn answer(answer: &Answer, style: Style) -> String {
         return states(array, width) + &as_it_is(array, style);
     }
     let rest = "What to set on it as it is: the same command without --what-if";
-    states(array, width) + &changes + &heading(array, width) + &wrapped(rest, width) + "\n"
+    let array_lines = heading(array, width) + &advised(array, width);
+    states(array, width) + &changes + &array_lines + &wrapped(rest, width) + "\n"
 }
 
 /// What the decision rests on, with what a change of hardware brings.
@@ -53,7 +54,7 @@ fn changes(answer: &Answer, style: Style) -> String {
 fn as_it_is(array: &ArrayAnswer, style: Style) -> String {
     let width = style.width_columns;
     let decision = heading(array, width) + &render(&array.advice, width);
-    decision + "\n" + &members_and_figures(array, style)
+    decision + &advised(array, width) + "\n" + &members_and_figures(array, style)
 }
 
 fn members_and_figures(array: &ArrayAnswer, style: Style) -> String {
@@ -78,7 +79,8 @@ fn members_and_figures(array: &ArrayAnswer, style: Style) -> String {
 pub(super) fn decision(answer: &Answer, width: usize) -> String {
     let best = best_change(&answer.changes, width);
     let gain = answer.what_if.as_ref().map_or_else(String::new, |it| gain(it, width));
-    states(&answer.array, width) + &best + &gain + &render(&answer.array.advice, width)
+    let advice = render(&answer.array.advice, width) + &advised(&answer.array, width);
+    states(&answer.array, width) + &best + &gain + &advice
 }
 
 /// What comes before any setting.
@@ -93,10 +95,12 @@ fn heading(answer: &ArrayAnswer, width: usize) -> String {
         let example = format!("An example: {reason}. Give the path of an array, or an array file.");
         text = format!("{}\n{text}", wrapped(&example, width));
     }
-    if let Some(advised) = answer.advised_array() {
-        text += &format!("  {}\n", wrapped(&advised, width - 4).replace('\n', "\n    "));
-    }
     text
+}
+
+/// The array that the advice is for, where it is not the one at hand.
+fn advised(answer: &ArrayAnswer, width: usize) -> String {
+    answer.advised_array().map_or_else(String::new, |it| entry("", &it, width))
 }
 
 /// The members, with how sure their models are, of an array that had the members `before`.
@@ -398,19 +402,24 @@ fn spread(answer: &ArrayAnswer, width: usize) -> String {
     let figures = answer.jobs.iter().flat_map(|job| {
         let named = job.policies.iter().filter_map(|figure| {
             let (name, _) = columns.iter().find(|(_, spec)| *spec == figure.policy)?;
-            Some((figure.spread?, *name, job.job.as_str()))
+            Some((figure.spread?, *name, job.job.as_str(), figure.policy.as_str()))
         });
         named.collect::<Vec<_>>()
     });
-    let Some((spread, name, job)) = figures.max_by(|a, b| a.0.total_cmp(&b.0)) else {
+    let Some((spread, name, job, policy)) = figures.max_by(|a, b| a.0.total_cmp(&b.0)) else {
         return String::new();
     };
     let mut text = format!(
         "Spread over the repeats (95 % intervals): at most ±{:.0} %, of `{job}`, {name}",
         (spread * 100.0).ceil()
     );
+    let mut of_jobs = answer.jobs.iter().flat_map(|job| &job.policies);
+    let is_by_process = of_jobs.any(|it| it.policy == policy && !it.by_process.is_empty());
     if spread > UNCERTAIN {
-        text += "; more repeats (--repeats) or longer runs (--duration) narrow it";
+        text += match is_by_process {
+            true => "; it comes from the number of the reading process, see below",
+            false => "; more repeats (--repeats) or longer runs (--duration) narrow it",
+        };
     }
     wrapped(&text, width) + "\n"
 }

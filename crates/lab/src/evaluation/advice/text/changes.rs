@@ -9,9 +9,8 @@ use crate::report::{Column, Grid, Style, draw, left_out, wrapped};
 /// Changes that tie with the first which are named.
 const TIES_MAX: usize = 3;
 /// Why figures under `btrfs/pid` differ between repeats.
-const BY_PID: &str = "Under btrfs/pid the number of the process decides which copy it reads: of 2 \
-                      members each serves half of the processes alone, with more members each \
-                      process reads several, the slowest, too. The wide ± comes from this";
+const BY_PID: &str = "Under btrfs/pid the number of the process decides which copy it reads: the \
+                      wide ± comes from this";
 
 /// Below this factor a job is called slower after a change.
 const SLOWER: f64 = 0.98;
@@ -28,22 +27,25 @@ pub(super) fn ranked(changes: &[RankedChange], style: Style) -> String {
         .column(Column::right("gain"), |it| {
             it.gain.map_or("-".to_owned(), |it| factor_text(it, false))
         })
-        .column(Column::right("±"), |it| it.spread.map_or("-".to_owned(), percent))
-        .column(Column::right("least").droppable(1), |it| {
+        .column(Column::right("±").droppable(3), |it| it.spread.map_or("-".to_owned(), percent))
+        .column(Column::right("least").droppable(2), |it| {
             it.least.as_ref().map_or("-".to_owned(), |(_, gain)| factor_text(*gain, false))
         })
-        .column(Column::left("under").droppable(1), |it| {
+        .column(Column::left("under").droppable(2), |it| {
             it.least.as_ref().map_or(String::new(), |(job, _)| job.clone())
         })
-        .column(Column::left("best setting then").droppable(2), |it| it.setting.clone());
+        .column(Column::left("best setting then").droppable(1), |it| it.setting.clone());
     let (grid, titles) = grid.build().fitted(width);
     let table = draw(&grid, style) + &left_out(&titles, "json", style);
-    let note = "gain: best setting after over best setting now, geometric mean over the jobs; \
-                ± half the 95 % interval; a new disk has the size of the old one";
+    let half = if titles.iter().any(|it| it == "±") { "" } else { "± half the 95 % interval; " };
+    let note = format!(
+        "gain: best setting after over best setting now, geometric mean over the jobs; {half}a new \
+         disk has the size of the old one"
+    );
     let is_wide = |it: &RankedChange| is_rough(it.spread) && is_by_pid(&it.setting);
     let note = match changes.iter().any(is_wide) {
         true => format!("{note}. {BY_PID}"),
-        false => note.to_owned(),
+        false => note,
     };
     best_change(changes, width) + &table + &wrapped(&note, width) + "\n\n"
 }
@@ -57,7 +59,7 @@ pub(super) fn best_change(changes: &[RankedChange], width: usize) -> String {
             let tied: Vec<&str> = tied.take(TIES_MAX).map(|it| it.change.as_str()).collect();
             let tied = match &tied[..] {
                 [] => String::new(),
-                tied => format!("; as much: {}", tied.join(", ")),
+                tied => format!("; as much, within ±: {}", tied.join(", ")),
             };
             format!("--what-if {} brings most: {speed}{tied}", best.change)
         }
@@ -92,10 +94,7 @@ pub(super) fn gain(what_if: &WhatIf, width: usize) -> String {
     let gains = what_if.jobs.iter().filter_map(|job| Some((job.job.as_str(), job.gain?)));
     let slower = slower_jobs(";", gains.filter(|(_, gain)| *gain < SLOWER));
     let speed = speed_text(gain, is_rough(what_if.spread));
-    let is_by_pid = is_by_pid(&what_if.array.advice.now) || is_by_pid(what_if.array.best_setting());
-    let cause = is_by_pid && is_rough(what_if.spread);
-    let cause = if cause { format!(". {BY_PID}") } else { String::new() };
-    let gained = format!("{changes}: {speed} in {compared} ({over}){slower}{cause}");
+    let gained = format!("{changes}: {speed} in {compared} ({over}){slower}");
     entry("What if", &gained, width)
 }
 
@@ -114,8 +113,12 @@ pub(super) fn changed_array(what_if: &WhatIf, before: &ArrayAnswer, style: Style
         after.best_setting()
     );
     let table = table("job", &["now", "then", "gain"], rows.collect(), style);
+    let is_by_pid = is_by_pid(&after.advice.now) || is_by_pid(after.best_setting());
+    let has_cause = is_by_pid && is_rough(what_if.spread);
+    let cause = if has_cause { wrapped(BY_PID, width) + "\n" } else { String::new() };
     let change = format!("With the change: {}", what_if.changes.join(", "));
-    let mut text = format!("\n{}\n{table}\n{}\n", wrapped(&title, width), wrapped(&change, width));
+    let (title, change) = (wrapped(&title, width), wrapped(&change, width));
+    let mut text = format!("\n{title}\n{table}{cause}\n{change}\n");
     text += &what_if.commands.as_ref().map_or_else(String::new, |it| knob_lines(it, width));
     text += &members(after, &before.members, width);
     text += &entry("It would have", &after.advice.now, width);
