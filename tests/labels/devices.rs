@@ -74,6 +74,15 @@ fn a_member_that_diverged_from_a_majority_is_left_out_and_named() {
     let status = folder.ctl(&["status"]);
     assert!(status.contains(error) && !status.contains("missing"), "{status}");
     assert!(folder.ctl(&["members"]).contains("devid 3: diverged,"));
+    for command in [&["rebuild", "3"][..], &["rebuild", "3", "--device", "c.img"]] {
+        let refused = folder.run(&[&["ctl", "--control", "control", "members"], command].concat());
+        let refused = stderr(&refused);
+        assert!(refused.contains("was used without the other"), "{refused}");
+        assert!(
+            refused.contains("members replace 3 DEVICE --occupied` gives that up"),
+            "{refused}"
+        );
+    }
     service.terminate();
     let service = serve(&folder, &["c.img", "b.img", "a.img", "--discard", "c.img"]);
     wait_until_in_sync(&folder);

@@ -124,9 +124,11 @@ fn a_member_that_was_used_without_the_others_is_not_taken_back() {
     fs::rename(folder.path("away.img"), folder.path("b.img")).unwrap();
     folder.ctl(&["members", "fail", "2"]);
     client(&folder).write(0, &[3; BLOCK]);
-    let error = refused(&folder, &["rebuild", "2"]);
-    assert!(error.contains("was used without the other members since it left"), "{error}");
-    folder.ctl(&["members", "replace", "2", "b.img"]);
+    for command in [&["rebuild", "2"][..], &["replace", "2", "b.img"]] {
+        let error = refused(&folder, command);
+        assert!(error.contains("was used without the other members since it left"), "{error}");
+    }
+    folder.ctl(&["members", "replace", "2", "b.img", "--occupied"]);
     wait_until_in_sync(&folder);
     assert_reads(&folder, 0, 3);
     service.terminate();
@@ -422,7 +424,7 @@ fn a_removed_member_stays_out_until_another_device_takes_its_place() {
     assert!(error.contains("removed already"), "{error}");
     let error = refused(&folder, &["rebuild", "2"]);
     assert!(
-        error.contains("`mirrorball ctl --control control members replace 2 DEVICE` rebuilds it"),
+        error.contains("`mirrorball ctl --control control members replace 2 DEVICE` rebuilds the"),
         "{error}"
     );
     assert_eq!(

@@ -205,8 +205,8 @@ enum MemberAction {
 
 #[derive(Clone, Debug, clap::Args)]
 struct Replacement {
-    /// Use the device even if it contains a filesystem, a partition table or a member of another
-    /// volume. What it contains is destroyed
+    /// Use the device even if it contains a filesystem, a partition table, a member of another
+    /// volume or data that the other members lack. What it contains is destroyed
     #[arg(long)]
     occupied: bool,
     /// Rate limit in bytes per second, for example 50M [default: no limit]. `members rebuild DEVID

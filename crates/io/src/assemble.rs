@@ -37,6 +37,7 @@ use mirrorball_core::units::BLOCK_BYTES;
 use mirrorball_disk::array_file::{ArraySpec, MemberSource};
 use mirrorball_nbd::client::ClientError;
 use mirrorball_nbd::uri::{NbdUri, UriError};
+pub(crate) use replacement::diverged_help;
 pub use restore::{RestoreError, Restored, restore, saved_label};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -147,11 +148,7 @@ pub enum AssembleError {
     #[error(transparent)]
     Geometry(#[from] mirrorball_core::geometry::GeometryError),
     /// The device of a labelled member was not found.
-    #[error(
-        "the device of the member with devid {0} was not found when the volume was started\n  \
-         help: connect its device, and `ctl members rebuild {0} --device DEVICE` copies what it \
-         missed; or `ctl members replace {0} DEVICE` rebuilds it on another"
-    )]
+    #[error("the device of the member with devid {0} was not found when the volume was started")]
     NotFound(u64),
     /// Two members are the same file or device.
     #[error("`{0}` is given twice\n  help: give each member a file or device of its own")]

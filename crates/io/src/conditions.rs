@@ -8,6 +8,7 @@ mod state;
 mod tests;
 mod texts;
 
+use crate::assemble::diverged_help;
 use crate::executor::MemberFault;
 use crate::rebuild::MemberCopy;
 use mirrorball_core::diagnostic::quoted;
@@ -365,6 +366,7 @@ impl Problem<'_> {
 
     fn help(&self, subject: &ConditionSubject, situation: Situation) -> Option<String> {
         let is_writable = situation != Situation::ReadOnly;
+        let is_served = matches!(situation, Situation::Served { .. });
         let devid = subject.devid.unwrap_or(0);
         let text = match self {
             Problem::MemberFailed { is_kept_out, .. } => {
@@ -375,6 +377,7 @@ impl Problem<'_> {
                  {devid} DEVICE`"
             ),
             Problem::MemberMissing => return missing_help(devid, situation),
+            Problem::MemberDiverged if is_served => diverged_help(devid),
             Problem::MemberDiverged => "`serve --read-only DEVICE --export ADDRESS` reads what it \
                                         has; start with `--discard DEVICE` to give that up and \
                                         rebuild it"

@@ -151,9 +151,15 @@ pub(crate) fn check(
 ) -> Result<Option<FoundMember>, String> {
     let label = request.label.as_ref().expect("members with a device have labels");
     let is_refused = matches!(request.place, MemberPlace::New(_, Occupied::Refuse));
+    let is_given_up = matches!(request.place, MemberPlace::New(_, Occupied::Allow));
     let is_renamed = matches!(request.place, MemberPlace::Renamed(_));
-    let other = "is not the device of this member\n  help: `ctl members replace` has it take the \
-                 place of the member";
+    let other = || {
+        let devid = label.members[request.member.get()].devid;
+        format!(
+            "is not the device of this member\n  help: `ctl members replace {devid} DEVICE` has it \
+             take the place of the member"
+        )
+    };
     let give_up = "give another device, or --occupied to destroy what it contains";
     if let MemberPlace::Spare(_, uuid) = request.place {
         return check_spare(label, uuid, read);
@@ -161,7 +167,7 @@ pub(crate) fn check(
     let metadata = match metadata_from(read) {
         Ok(metadata) => metadata,
         Err(DeviceError::Unreadable(error)) => return Err(format!("cannot be read: {error}")),
-        Err(DeviceError::Label(_)) if is_renamed => return Err(other.to_owned()),
+        Err(DeviceError::Label(_)) if is_renamed => return Err(other()),
         Err(DeviceError::Label(_)) => {
             let occupant = occupant().filter(|_| is_refused);
             return match occupant {
@@ -173,23 +179,17 @@ pub(crate) fn check(
     let found = &metadata.newest.found;
     if found.label.array.uuid != label.array.uuid {
         // What is at the path of the member may be there by mistake; a new device was named.
-        return match request.place {
-            MemberPlace::New(_, Occupied::Allow) => Ok(None),
-            MemberPlace::New(_, Occupied::Refuse) => Err(format!(
-                "is a member of the volume `{}`\n  help: {give_up}",
-                found.label.array.name
-            )),
-            _ => Err(format!("is a member of the volume `{}`", found.label.array.name)),
-        };
+        if is_given_up {
+            return Ok(None);
+        }
+        let what = format!("is a member of the volume `{}`", found.label.array.name);
+        return Err(if is_refused { format!("{what}\n  help: {give_up}") } else { what });
     }
     match label.row(found.member) {
         Some(row) if row != request.member.get() => {
             Err(format!("is the member with devid {}", label.members[row].devid))
         }
-        // Named as the replacement, its own device is a new one: all of it is copied.
-        Some(_) if request.place.new_device().is_some() => Ok(None),
-        Some(row) if own_data(label, &metadata) != OwnData::None => {
-            let devid = label.members[row].devid;
+        Some(row) if !is_given_up && own_data(label, &metadata) != OwnData::None => {
             let what = match own_data(label, &metadata) {
                 OwnData::Unknown => {
                     "left so long ago that it is not known whether it has data that the other \
@@ -199,19 +199,25 @@ pub(crate) fn check(
                     "was used without the other members since it left, and has data that they lack"
                 }
             };
-            Err(format!(
-                "{what}\n  help: look at it alone with `mirrorball serve --read-only`; if they \
-                 can go, `ctl members replace {devid}` with it copies the data of the others over \
-                 it"
-            ))
+            Err(format!("{what}\n  help: {}", diverged_help(label.members[row].devid)))
         }
+        // Named as the replacement, its own device is a new one: all of it is copied.
+        Some(_) if request.place.new_device().is_some() => Ok(None),
         Some(_) if request.own_uuid == Some(found.member) => Ok(Some(metadata)),
-        _ if is_renamed => Err(other.to_owned()),
+        _ if is_renamed => Err(other()),
         None if is_refused => {
             Err(format!("was a member of this volume, and may have data of it\n  help: {give_up}"))
         }
         _ => Ok(None),
     }
+}
+
+/// Advice for the device of a member that may have data which the others lack.
+pub(crate) fn diverged_help(devid: u64) -> String {
+    format!(
+        "`serve --read-only DEVICE --export ADDRESS` reads what it has; `ctl members replace \
+         {devid} DEVICE --occupied` gives that up, and rebuilds it from the others"
+    )
 }
 
 /// Refuses a device that is not this spare of the volume any more.

@@ -182,6 +182,14 @@ impl<'a> WatchedParts<'a> {
     /// The condition that keeps a member out of use.
     pub(super) fn member_condition(self, member: MemberIndex) -> Option<Condition> {
         let problem = self.member_problem(member)?;
+    /// The condition of a member that has no device.
+    pub(super) fn without_device(self, member: MemberIndex) -> Option<Condition> {
+        use ReportedState::{Diverged, Missing, Removed};
+        let has_none =
+            matches!(reported_state(self.executor, member), Missing | Diverged | Removed);
+        has_none.then(|| self.member_condition(member)).flatten()
+    }
+
         Some(self.describe(&(About::Member(member), problem)))
     }
 

@@ -1,6 +1,6 @@
 //! Responses to the requests of the control socket.
 
-use super::conditions::{bad_blocks, reported_state};
+use super::conditions::{WatchedParts, bad_blocks, reported_state};
 use super::member_commands::{fail, last_error, remove, replacement};
 use super::policy_change::{ChangeRequest, keep_policy, policy_error};
 use super::policy_loader::{LoadedPolicy, PolicyLoader};
@@ -138,6 +138,12 @@ fn scrub(
 
 /// Starts a rebuild; `None` if the member has to be opened first.
 fn rebuild(request: RebuildRequest, parts: &mut ServiceParts<'_>) -> Option<String> {
+    let volume = parts.executor.volume();
+    let volume = volume.filter(|it| !it.is_read_only() && request.replacement.is_none());
+    let member = volume.and_then(|volume| volume.members().find(request.devid));
+    if let Some(condition) = member.and_then(|it| WatchedParts::of(parts).without_device(it)) {
+        return Some(refused(condition.to_string()));
+    }
     let limit = match request.rate {
         Some(rate) => format!("at most {}/s", format_bytes(rate)),
         None => "without a rate limit".to_owned(),
