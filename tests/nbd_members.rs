@@ -191,6 +191,39 @@ fn peer_with_unflushed_writes_fails_at_once() {
     ours.terminate();
 }
 
+/// What the stale member has would be given up for nothing.
+#[test]
+fn a_last_copy_whose_server_restarted_is_no_source_before_a_restart() {
+    let folder = place();
+    let other = peer(&folder);
+    let ours = serve(&folder);
+    folder.ctl(&["members", "fail", "1"]);
+    NbdClient::connect(&folder, "socket").write(0, &[0x11; 4096]);
+    other.stop("-KILL");
+    let other = peer(&folder);
+    let what = "error: devid 2 (nbd";
+    wait_until("it is noticed", || folder.ctl(&["status"]).contains(what));
+    let status = folder.ctl(&["status"]);
+    assert!(
+        status.contains("\n    help: restart the service once that server answers"),
+        "{status}"
+    );
+    assert!(!status.contains("copy the data elsewhere"), "{status}");
+    let rebuild = ["ctl", "--control", "control", "members", "rebuild", "1"];
+    let output = folder.run(&rebuild);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("devid 2, which has the only copy of some data, cannot be"));
+    assert!(folder.ctl(&["members"]).contains("devid 1: failed"));
+    assert!(!ours.has_printed("it is in sync now"));
+    ours.terminate();
+    let peer = peer_uri(&folder);
+    let places = ["--export", "nbd:unix:socket", "--control", "control"];
+    let ours = Service::start(&folder, &[&["serve", "a.img", &peer][..], &places].concat());
+    folder.ctl(&["members", "rebuild", "1", "--wait"]);
+    ours.terminate();
+    other.terminate();
+}
+
 /// The peer is stopped by a signal: its connections stay open, and it does not answer. The volume
 /// reads from the other mirror, and from this one again when it continues.
 #[test]

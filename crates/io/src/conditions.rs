@@ -20,7 +20,7 @@ use std::fmt;
 pub use texts::{duration_text, limit_text};
 use texts::{
     failed_help, failed_member_text, failed_text, missing_help, missing_spare_text, progress_text,
-    recovery_text, stalled_text, unsynced_text,
+    recovery_text, stalled_text, unreachable_help, unreachable_text, unsynced_text,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -87,7 +87,10 @@ pub enum Problem<'a> {
     /// The device of a failed member was removed.
     MemberRemoved,
     /// No connection with the server of a member is open.
-    MemberUnreachable,
+    MemberUnreachable {
+        /// True if the server may have lost writes, and is not asked again before a restart.
+        needs_restart: bool,
+    },
     /// No I/O of a member has ended for a time, though this number is in flight.
     MemberStalled(Nanos, u32),
     /// A member is not in sync everywhere.
@@ -207,8 +210,9 @@ impl Problem<'_> {
             Problem::MemberMissing => ("member-missing", Error, "not missing any more"),
             Problem::MemberDiverged => ("member-diverged", Error, "not left out any more"),
             Problem::MemberRemoved => ("member-removed", Error, "has a device again"),
-            Problem::MemberUnreachable => {
-                ("member-unreachable", Warning, "its server can be reached again")
+            Problem::MemberUnreachable { needs_restart } => {
+                let severity = if *needs_restart { Error } else { Warning };
+                ("member-unreachable", severity, "its server can be reached again")
             }
             Problem::MemberStalled(..) => ("member-stalled", Warning, "it answers again"),
             Problem::MemberRebuilding(_) => ("member-rebuilding", Warning, "its rebuild ended"),
@@ -254,7 +258,7 @@ impl Problem<'_> {
             Problem::MemberMissing => Some(ReportedState::Missing),
             Problem::MemberDiverged => Some(ReportedState::Diverged),
             Problem::MemberRemoved => Some(ReportedState::Removed),
-            Problem::MemberUnreachable => Some(ReportedState::Unreachable),
+            Problem::MemberUnreachable { .. } => Some(ReportedState::Unreachable),
             Problem::MemberRebuilding(_) => Some(ReportedState::Rebuilding),
             _ => None,
         }
@@ -266,6 +270,7 @@ impl Problem<'_> {
         let doublings = |count: u64| u64::from(count.checked_ilog2().unwrap_or(0));
         match self {
             Problem::MemberFailed { is_kept_out, .. } => u64::from(*is_kept_out),
+            Problem::MemberUnreachable { needs_restart } => u64::from(*needs_restart),
             Problem::MemberRebuilding(Recovery { recovered_bytes, total_bytes, .. })
             | Problem::MemberReplacing(Recovery { recovered_bytes, total_bytes, .. }, _) => {
                 let total_bytes = (*total_bytes).max(1);
@@ -309,8 +314,8 @@ impl Problem<'_> {
                  data that they lack"
             ),
             Problem::MemberRemoved => format!("the device of {subject} was removed"),
-            Problem::MemberUnreachable => {
-                format!("{subject} cannot be reached: no connection with its server is open")
+            Problem::MemberUnreachable { needs_restart } => {
+                unreachable_text(subject, *needs_restart)
             }
             Problem::MemberStalled(waits, count) => stalled_text(subject, *waits, *count),
             Problem::MemberRebuilding(recovery) => recovery_text(recovery, subject, situation),
@@ -385,12 +390,9 @@ impl Problem<'_> {
             Problem::MemberRemoved if is_writable => format!(
                 "`ctl members replace {devid} DEVICE` rebuilds the member on another device"
             ),
-            Problem::MemberUnreachable if is_writable => {
-                "check the server and the network; the member is used again when its server \
-                 answers, unless a write fails it before"
-                    .to_owned()
+            Problem::MemberUnreachable { needs_restart } => {
+                unreachable_help(*needs_restart, situation).to_owned()
             }
-            Problem::MemberUnreachable => "check the server and the network".to_owned(),
             Problem::MemberStalled(..) => {
                 "the system gives up by itself, after 30 s for each try as a rule; `ctl members \
                  fail` keeps new requests off a member that the volume can do without"

@@ -34,7 +34,7 @@ use mirrorball_core::units::Nanos;
 use mirrorball_store::REGION_BYTES;
 use mirrorball_store::StoreGate;
 pub(crate) use refusals::member_at;
-use refusals::{is_failed, refuse_member, refuse_needed, refuse_remote};
+use refusals::{is_failed, refuse_member, refuse_needed, refuse_remote, refuse_unreachable_source};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RebuildRequest {
@@ -203,6 +203,7 @@ impl Rebuild {
             if !volume.is_complete() {
                 return Err(RebuildError::NoSource);
             }
+            refuse_unreachable_source(executor)?;
             if let Err(why) = executor.detach(member)
                 && !self.is_other_disk(member, &request, executor)
             {

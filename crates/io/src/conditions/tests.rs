@@ -61,7 +61,7 @@ fn all() -> Vec<Problem<'static>> {
         Problem::MemberMissing,
         Problem::MemberDiverged,
         Problem::MemberRemoved,
-        Problem::MemberUnreachable,
+        Problem::MemberUnreachable { needs_restart: true },
         Problem::MemberStalled(Nanos::from_secs(12), 5),
         Problem::MemberRebuilding(recovery),
         Problem::MemberReplacing(recovery, copy),

@@ -127,6 +127,29 @@ pub(super) fn unsynced_text(bytes: u64, situation: Situation) -> String {
     format!("mirrors may differ in {}, which {how}", format_bytes(bytes))
 }
 
+pub(super) fn unreachable_text(subject: &ConditionSubject, needs_restart: bool) -> String {
+    match needs_restart {
+        true => format!(
+            "{subject} has the only copy of some data, and is not used before a restart: its \
+             server may have lost writes"
+        ),
+        false => format!("{subject} cannot be reached: no connection with its server is open"),
+    }
+}
+
+pub(super) fn unreachable_help(needs_restart: bool, situation: Situation) -> &'static str {
+    match situation {
+        _ if needs_restart => {
+            "restart the service once that server answers; until then requests fail"
+        }
+        Situation::ReadOnly => "check the server and the network",
+        _ => {
+            "check the server and the network; the member is used again when its server answers, \
+             unless a write fails it before"
+        }
+    }
+}
+
 pub(super) fn stalled_text(device: impl fmt::Display, waits: Nanos, in_flight: u32) -> String {
     let waits = duration_text(waits.0 / 1_000_000_000);
     format!("{device} does not answer: no I/O has ended for {waits}, with {in_flight} in flight")

@@ -80,7 +80,7 @@ impl<'a> WatchedParts<'a> {
                 let problem = Problem::RebuildLeftBlocks(bad.div_ceil(SCRUB_BLOCK_BYTES));
                 findings.push((About::Member(index), problem));
             }
-            if executor.is_failing(index) {
+            if executor.is_failing(index) && !executor.needs_restart(index) {
                 let fault = executor.last_error(index).map(|(fault, _)| fault);
                 findings.push((About::Member(index), Problem::MemberFailing(fault)));
             }
@@ -117,7 +117,10 @@ impl<'a> WatchedParts<'a> {
     fn member_problem(self, index: MemberIndex) -> Option<Problem<'static>> {
         match reported_state(self.executor, index) {
             ReportedState::InSync => None,
-            ReportedState::Unreachable => Some(Problem::MemberUnreachable),
+            ReportedState::Unreachable => {
+                let needs_restart = self.executor.needs_restart(index);
+                Some(Problem::MemberUnreachable { needs_restart })
+            }
             ReportedState::Rebuilding => {
                 let recovery = recovery(self.executor, self.rebuild, index);
                 Some(Problem::MemberRebuilding(recovery))

@@ -59,12 +59,17 @@ impl Executor {
         self.slots[member.get()].has_diverged
     }
 
-    /// True if a member is on a server to which no connection is open now.
+    /// True if a member is on a server to which no connection is open now, or that is not asked
+    /// again before a restart.
     pub fn is_unreachable(&self, member: MemberIndex) -> bool {
-        match &self.slots[member.get()].store {
-            Store::Remote(remote) => remote.connections() == 0,
-            _ => false,
-        }
+        let Store::Remote(remote) = &self.slots[member.get()].store else { return false };
+        remote.connections() == 0 || remote.is_lost()
+    }
+
+    /// True if the server of a member may have lost writes, so that each I/O fails before a
+    /// restart.
+    pub fn needs_restart(&self, member: MemberIndex) -> bool {
+        matches!(&self.slots[member.get()].store, Store::Remote(remote) if remote.is_lost())
     }
 
     /// Replaces the storage of a member, of which the volume must know before the next turn. I/Os

@@ -47,6 +47,12 @@ pub enum RebuildError {
          save what can be read"
     )]
     NoSource,
+    /// The member to copy from is on a server that does not answer, or may have lost writes.
+    #[error(
+        "devid {0}, which has the only copy of some data, cannot be read now: there is nothing to \
+         rebuild from\n  help: `ctl status` shows what to do about devid {0}"
+    )]
+    UnreachableSource(u64),
     #[error("the member with devid {devid} cannot be rebuilt yet: {why}")]
     NotBack { devid: u64, why: String },
     /// The device cannot take its place.

@@ -33,6 +33,18 @@ pub(super) fn refuse_needed(member: MemberIndex, executor: &Executor) -> Result<
     }
 }
 
+/// Refuses a rebuild while a member cannot be reached that has the only copy of some data: what the
+/// stale member has would be given up for nothing.
+pub(super) fn refuse_unreachable_source(executor: &Executor) -> Result<(), RebuildError> {
+    let volume = executor.volume().expect("it is a member of one");
+    let states = volume.states();
+    let is_away = |it: &MemberIndex| executor.is_unreachable(*it) && !states.can_fail(*it);
+    match states.active().find(is_away) {
+        None => Ok(()),
+        Some(away) => Err(RebuildError::UnreachableSource(volume.members()[away].config.devid)),
+    }
+}
+
 /// Refuses an NBD server in the place of a member in sync, which would be given up before the
 /// server has its data.
 pub(super) fn refuse_remote(
