@@ -84,10 +84,18 @@ fn a_member_that_diverged_from_a_majority_is_left_out_and_named() {
         );
     }
     service.terminate();
+    fs::copy(folder.path("c.img"), folder.path("old.img")).unwrap();
     let service = serve(&folder, &["c.img", "b.img", "a.img", "--discard", "c.img"]);
     wait_until_in_sync(&folder);
     service.terminate();
     assert!(data(&folder, "a.img") == data(&folder, "c.img"));
+    let service = serve(&folder, &["a.img", "b.img", "--degraded"]);
+    fs::remove_file(folder.path("c.img")).unwrap();
+    File::create(folder.path("c.img")).unwrap().set_len(SIZE_BYTES).unwrap();
+    folder.ctl(&["members", "replace", "3", "c.img", "--wait"]);
+    service.terminate();
+    let error = refusal(&folder, &["a.img", "b.img", "old.img"]);
+    assert!(error.contains("missing; `old.img`: not a member any more, but it may"), "{error}");
 }
 
 #[test]

@@ -236,5 +236,8 @@ fn nothing_is_said_to_be_synchronised_with_a_single_member() {
     let note = "was not stopped in good order; a single member is in sync, so no mirrors differ";
     assert!(has_line(&service, note), "{:?}", service.lines);
     assert!(!has_line(&service, "synchronised while"), "{:?}", service.lines);
+    client(&folder).write(0, &[2; BLOCK]);
+    let status = folder.ctl(&["status"]);
+    assert!(!status.contains("synchronised"), "{status}");
     service.terminate();
 }

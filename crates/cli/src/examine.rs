@@ -432,7 +432,9 @@ fn say_others(examination: &Examination) {
         } else if error.contains("No such file") {
             "give the path of a file or device, or the URI of an NBD export".to_owned()
         } else {
-            "give members of volumes that `mirrorball create` has labelled".to_owned()
+            "give members that `mirrorball create` has labelled; if a label was overwritten, its \
+             `--restore FILE` writes back one that was saved"
+                .to_owned()
         };
         screen::say(format_args!("error: `{device}` {error}\n  help: {help}"));
     }

@@ -211,6 +211,11 @@ impl Members {
         self.list.iter().enumerate().map(|(index, member)| (MemberIndex(index as u16), member))
     }
 
+    /// Number of members with current data, if only at their beginning.
+    pub fn with_data(&self) -> usize {
+        self.list.iter().filter(|member| member.is_in_sync(0, 1)).count()
+    }
+
     pub fn find(&self, devid: u64) -> Option<MemberIndex> {
         self.iter().find(|(_, member)| member.config.devid == devid).map(|(index, _)| index)
     }

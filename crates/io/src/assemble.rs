@@ -157,7 +157,7 @@ pub enum AssembleError {
     #[error(transparent)]
     Backing(#[from] BackingError),
     /// A label or the block of a spare cannot be read or written.
-    #[error("cannot use `{device}`: {error}\n  help: check the device, or space for the file")]
+    #[error("cannot use `{device}`: {error}\n  help: check the device")]
     Device { device: String, error: io::Error },
     #[error("{0}")]
     System(#[from] io::Error),

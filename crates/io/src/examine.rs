@@ -200,31 +200,58 @@ pub(crate) fn chunk_map(
 
 /// Standing of device `at` of a volume, in words.
 pub fn device_text(volume: &ExaminedVolume, devices: &[ExaminedDevice], at: usize) -> String {
-    let standing = volume.assembly.standings[at];
-    let label = |at: usize| {
-        label_of(&devices[volume.devices[at]]).zip(uuid_of(&devices[volume.devices[at]]))
-    };
-    let (MemberStanding::Cloned, Some((own, uuid))) = (standing, label(at)) else {
-        return standing_text(standing);
-    };
-    let all = (0..volume.devices.len()).filter_map(|at| Some((at, label(at)?)));
-    let same: Vec<(usize, u64)> = all
-        .filter(|(_, (_, other))| *other == uuid)
-        .map(|(at, (label, _))| (at, label.generation))
-        .collect();
-    let others = || same.iter().filter(|(other, _)| *other != at);
-    let newer = others().find(|(_, generation)| *generation > own.generation);
+    let newest = &volume.assembly.newest;
+    let row = uuid_of(&devices[volume.devices[at]]).and_then(|uuid| newest.row(uuid));
+    let devid = row.map(|row| newest.members[row].devid);
+    match (volume.assembly.standings[at], devid) {
+        (MemberStanding::InSync, _) => "in sync".to_owned(),
+        (MemberStanding::Rebuilding { recovered_bytes }, _) => {
+            format!("being rebuilt, {recovered_bytes} bytes are in sync")
+        }
+        (MemberStanding::Stale, _) => {
+            "stale: it missed writes, and is rebuilt when the volume starts".to_owned()
+        }
+        (MemberStanding::KeptOut, devid) => format!(
+            "failed by an operator: it is not used before `mirrorball ctl members \
+             rebuild {}`",
+            devid.unwrap_or(0)
+        ),
+        (MemberStanding::OldCopy, _) => {
+            "an older copy of a member in sync, such as a restored snapshot".to_owned()
+        }
+        (MemberStanding::Diverged, None) if volume.verdict != Ok(ArrayVerdict::Doubtful) => {
+            "not a member any more, but it may have data that the members lack".to_owned()
+        }
+        (MemberStanding::Diverged, _) => {
+            "diverged: it may have data that the others lack; `--discard` gives them up".to_owned()
+        }
+        (MemberStanding::Cloned, devid) => clone_text(volume, devices, at, devid),
+        (MemberStanding::Unknown, _) => "not a member any more".to_owned(),
+    }
+}
+
+/// Which of the devices of one member a device is, by the age of its label.
+fn clone_text(
+    volume: &ExaminedVolume,
+    devices: &[ExaminedDevice],
+    at: usize,
+    devid: Option<u64>,
+) -> String {
+    let generation = |at: usize| label_of(&devices[volume.devices[at]]).map(|it| it.generation);
+    let uuid = |at: usize| uuid_of(&devices[volume.devices[at]]);
+    let is_same = |other: &usize| uuid(*other) == uuid(at);
+    let same: Vec<usize> = (0..volume.devices.len()).filter(is_same).collect();
+    let others = || same.iter().filter(|other| **other != at);
+    let newer = others().find(|other| generation(**other) > generation(at));
     let age = match newer {
-        Some((newer, _)) => {
+        Some(newer) => {
             format!("with an older label than `{}`", devices[volume.devices[*newer]].address)
         }
-        None if others().all(|(_, generation)| *generation < own.generation) => {
+        None if others().all(|other| generation(*other) < generation(at)) => {
             "with the newest label of them".to_owned()
         }
         None => "with labels of the same age".to_owned(),
     };
-    let devid =
-        volume.assembly.newest.row(uuid).map(|row| volume.assembly.newest.members[row].devid);
     let devid = devid.map_or("the same member".to_owned(), |devid| format!("devid {devid}"));
     format!("one of {} devices that are {devid}, {age}", same.len())
 }
@@ -239,29 +266,6 @@ pub fn is_too_small(address: &DeviceAddress, member: &LabelledMember) -> bool {
     let Some(offset) = member.size_bytes.checked_sub(u64::from(last)) else { return false };
     let read = reader(&SYSTEM, address).ok().map(|read| read(offset, last));
     !matches!(read, Some(Ok(bytes)) if bytes.len() == last as usize)
-}
-
-pub fn standing_text(standing: MemberStanding) -> String {
-    match standing {
-        MemberStanding::InSync => "in sync".to_owned(),
-        MemberStanding::Rebuilding { recovered_bytes } => {
-            format!("being rebuilt, {recovered_bytes} bytes are in sync")
-        }
-        MemberStanding::Stale => {
-            "stale: it missed writes, and is rebuilt when the volume starts".into()
-        }
-        MemberStanding::KeptOut => {
-            "failed by an operator: it is not used before `ctl members rebuild`".into()
-        }
-        MemberStanding::OldCopy => {
-            "an older copy of a member in sync, such as a restored snapshot".into()
-        }
-        MemberStanding::Diverged => {
-            "diverged: it may have data that the others lack; `--discard` gives them up".into()
-        }
-        MemberStanding::Cloned => "a copy: another device is the same member".to_owned(),
-        MemberStanding::Unknown => "not a member any more".to_owned(),
-    }
 }
 
 /// Data of another program on a device, such as a filesystem, in words.

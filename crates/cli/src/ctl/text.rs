@@ -111,7 +111,8 @@ pub(super) fn member(member: &MemberReport) -> String {
 pub(super) fn spare(spare: &SpareReport) -> String {
     let (size, uuid) = (format_bytes(spare.size_bytes), &spare.uuid);
     let name = spare.device.as_deref().map_or(format!("UUID {uuid}"), |device| device.to_owned());
-    format!("spare {name}: {}, {size}\n", spare.state.name())
+    let copied = spare.replaces.map(|devid| format!(", devid {devid} is to be copied to it"));
+    format!("spare {name}: {}, {size}{}\n", spare.state.name(), copied.unwrap_or_default())
 }
 
 pub(super) fn member_stats(stats: &MemberStatsReport) -> String {
@@ -187,6 +188,7 @@ mod tests {
                 device: None,
                 size_bytes: 8 << 30,
                 state: ReportedSpareState::Missing,
+                replaces: Some(2),
             }],
             rebuilds: Vec::new(),
             unsynced_bytes: 4 << 20,
@@ -210,7 +212,7 @@ mod tests {
     help: `ctl members rebuild 3` takes it back
   warning: devid 2 is being rebuilt: 12.5 %, 1 of 8 bytes
   no other member may fail now
-  spare UUID 3-4: missing, 8 GiB
+  spare UUID 3-4: missing, 8 GiB, devid 2 is to be copied to it
   profile raid1, policy pid
   checksums: reads are verified
   after a crash now, 8 MiB would be synchronised

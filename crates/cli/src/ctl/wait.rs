@@ -52,13 +52,14 @@ pub(super) fn wait(control: &Path, rebuilt: Option<u64>) -> Result<Vec<Condition
 
 /// Work of the service, or the rebuild of a member, with the bytes that are left.
 fn work(status: &ServiceStatus, rebuilt: Option<u64>) -> Work {
+    let has_resync = status.unsynced_bytes > 0 && !status.read_only;
+    let after = if has_resync { ", after the resync" } else { "" };
     let rebuilds = status.rebuilds.iter();
     let rebuilds = rebuilds.filter(|it| rebuilt.is_none_or(|devid| devid == it.devid)).map(|it| {
         let left = it.total_bytes.saturating_sub(it.recovered_bytes);
-        (format!("rebuild of devid {}", it.devid), left)
+        (format!("rebuild of devid {}{after}", it.devid), left)
     });
-    let resync = (status.unsynced_bytes > 0 && !status.read_only)
-        .then(|| ("resync".to_owned(), status.unsynced_bytes));
+    let resync = has_resync.then(|| ("resync".to_owned(), status.unsynced_bytes));
     let scrub = status.scrub.iter().filter(|it| it.state == ReportedScrubState::Running);
     let scrub =
         scrub.map(|it| ("scrub".to_owned(), it.total_bytes.saturating_sub(it.checked_bytes)));

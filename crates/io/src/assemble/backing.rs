@@ -243,7 +243,7 @@ mod tests {
             report_wait: |_| {},
         };
         let other = RealMember::open(&path, options).unwrap();
-        assert!(open_refusing(&path).unwrap_err().contains("in use by another server"));
+        assert!(open_refusing(&path).unwrap_err().contains("in use by a server"));
         // The other server writes its data; after it the file is no backing file.
         file.write_all_at(&[1; 512], 0).unwrap();
         drop(other);

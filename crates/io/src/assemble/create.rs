@@ -72,7 +72,7 @@ pub enum CreateError {
     #[error("{0}: parity is simulated and emulated, not served\n  help: {PARITY_HELP}")]
     Parity(Profile),
     /// A device cannot be read or written.
-    #[error("cannot write to `{device}`: {error}\n  help: check the device, or space for the file")]
+    #[error("cannot write to `{device}`: {error}\n  help: check the device")]
     Write { device: String, error: io::Error },
 }
 

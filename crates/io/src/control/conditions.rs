@@ -138,7 +138,7 @@ impl<'a> WatchedParts<'a> {
     fn volume_problems(self) -> impl Iterator<Item = Problem<'a>> {
         let WatchedParts { executor, scrub, .. } = self;
         let volume = executor.volume();
-        let unsynced_bytes = volume.map_or(0, unsynced_bytes);
+        let unsynced_bytes = volume.map_or(0, |it| bytes_of_mirrors(it, StoreGate::unsynced_bytes));
         let fault = volume.and_then(Volume::policy_fault);
         let failed = scrub.faults_before().failed_since(executor);
         let FailedRequests { reads, writes } = failed;
@@ -182,9 +182,6 @@ impl<'a> WatchedParts<'a> {
         problem.describe(&self.subject(*about), self.situation())
     }
 
-    /// The condition that keeps a member out of use.
-    pub(super) fn member_condition(self, member: MemberIndex) -> Option<Condition> {
-        let problem = self.member_problem(member)?;
     /// The condition of a member that has no device.
     pub(super) fn without_device(self, member: MemberIndex) -> Option<Condition> {
         use ReportedState::{Diverged, Missing, Removed};
@@ -193,6 +190,9 @@ impl<'a> WatchedParts<'a> {
         has_none.then(|| self.member_condition(member)).flatten()
     }
 
+    /// The condition that keeps a member out of use.
+    pub(super) fn member_condition(self, member: MemberIndex) -> Option<Condition> {
+        let problem = self.member_problem(member)?;
         Some(self.describe(&(About::Member(member), problem)))
     }
 
@@ -296,11 +296,10 @@ pub(super) fn copied(copy: &MemberCopy, executor: &Executor, rebuild: &Rebuild) 
     Recovery { recovered_bytes, total_bytes, only_missed: false, rate }
 }
 
-/// Bytes in which mirrors may differ; none while a single member is left, which has no other.
-fn unsynced_bytes(volume: &Volume) -> u64 {
-    let bytes = volume.gate().map_or(0, StoreGate::unsynced_bytes);
-    let used = volume.members().iter().filter(|(_, member)| member.state != MemberState::Failed);
-    if bytes > 0 && used.count() > 1 { bytes } else { 0 }
+/// Bytes in which mirrors may differ, or would after a crash; none while a single member has data.
+pub(super) fn bytes_of_mirrors(volume: &Volume, bytes: fn(&StoreGate) -> u64) -> u64 {
+    let bytes = volume.gate().map_or(0, bytes);
+    if bytes > 0 && volume.members().with_data() > 1 { bytes } else { 0 }
 }
 
 pub(super) fn health<'a>(findings: impl IntoIterator<Item = &'a Finding<'a>>) -> VolumeHealth {

@@ -7,7 +7,7 @@
 //!
 //! Source of the format: OpenMetrics 1.0, through the crate `prometheus-client`.
 
-use super::conditions::WatchedParts;
+use super::conditions::{WatchedParts, bytes_of_mirrors};
 use super::protocol::{Condition, RebuildProgress, ReportedScrubState, ScrubReport};
 use super::scrub_state::scrub_report;
 use super::status::rebuilds;
@@ -156,7 +156,7 @@ fn families(control: &Control, parts: &ServiceParts<'_>) -> Vec<Family> {
             gauge(
                 "volume_active_bytes",
                 "Bytes that a crash now would have synchronised",
-                value(volume.gate().map_or(0, StoreGate::crash_resync_bytes)),
+                value(bytes_of_mirrors(volume, StoreGate::crash_resync_bytes)),
             ),
         ]);
         families.extend(checksum_families(volume));

@@ -49,6 +49,7 @@ pub(super) fn report(spares: &Spares, rebuild: &Rebuild, executor: &Executor) ->
             device: found.map(|(found, _)| found.address.absolute()),
             size_bytes: spare.size_bytes,
             state,
+            replaces: spare.replaces,
         }
     };
     listed.iter().filter(|spare| !rebuild.is_copied_to(spare.uuid)).map(report).collect()

@@ -1,6 +1,6 @@
 //! The status of a service: what is served, what is wrong with it, and what it does about that.
 
-use super::conditions::{WatchedParts, copied, health, recovery, reported_state};
+use super::conditions::{WatchedParts, bytes_of_mirrors, copied, health, recovery, reported_state};
 use super::member_commands::last_error;
 use super::protocol::{
     ExportKind, ExportSummary, MemberSummary, RebuildProgress, ReportedState, ServiceStatus,
@@ -41,7 +41,8 @@ pub(super) fn status(control: &Control, parts: &ServiceParts<'_>) -> ServiceStat
         spares: spare_commands::report(spares, rebuild, executor),
         rebuilds: rebuilds(executor, rebuild),
         unsynced_bytes,
-        active_bytes: volume.and_then(Volume::gate).map_or(0, StoreGate::crash_resync_bytes),
+        active_bytes: volume
+            .map_or(0, |volume| bytes_of_mirrors(volume, StoreGate::crash_resync_bytes)),
         checksums: volume.is_some_and(Volume::has_checksums),
         read_only: volume.is_some_and(Volume::is_read_only),
         scrub: scrub_report(control, scrub, executor),

@@ -105,21 +105,21 @@ pub enum OpenError {
         path.display(), device.display(), device.display(), device.display()
     )]
     BehindLoop { path: PathBuf, device: PathBuf },
-    /// Another server has locked the file behind a loop device.
+    /// A server has locked the file behind a loop device.
     #[error(
-        "`{}` is in use: another server, or another member of this array, has the file `{}`, to \
-         which this loop device is attached\n  help: stop the server that has it open, or give \
-         each member a file of its own", path.display(), file.display()
+        "`{}` is in use by a server, which has the file `{}` open, to which this loop device is \
+         attached\n  help: stop that server, or give another file or device", path.display(),
+        file.display()
     )]
     ServedBehindLoop {
         /// The loop device.
         path: PathBuf,
         file: PathBuf,
     },
-    /// Another server has locked it.
+    /// A server has locked it.
     #[error(
-        "`{}` is in use by another server, or is another member of this array\n  help: stop the \
-         server that has it open, or give each member a file of its own", .0.display()
+        "`{}` is in use by a server\n  help: stop that server, or give another file or device",
+        .0.display()
     )]
     Served(PathBuf),
     /// The device contains a known signature.

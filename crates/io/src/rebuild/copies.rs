@@ -29,7 +29,7 @@ pub struct MemberCopy {
 
 impl MemberCopy {
     pub fn device(&self) -> String {
-        self.place.new_device().map(ToString::to_string).unwrap_or_default()
+        self.place.new_device().map(DeviceAddress::absolute).unwrap_or_default()
     }
 }
 

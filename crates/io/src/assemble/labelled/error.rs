@@ -69,8 +69,9 @@ pub enum LabelledError {
     /// Members that were in sync are missing.
     #[error(
         "cannot start `{name}`: {missing}\n  help: connect the device, or start with --read-only, \
-         or with --degraded: then `ctl members replace {devid} DEVICE` rebuilds the missing member \
-         on any device, or a later start with its own device does"
+         as a missing member may have newer data, or with --degraded: then `ctl members replace \
+         {devid} DEVICE` rebuilds the missing member on any device, or a later start with its own \
+         device does"
     )]
     NeedsDegraded {
         name: String,

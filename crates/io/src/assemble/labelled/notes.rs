@@ -3,7 +3,7 @@
 use crate::Volume;
 use crate::device_address::DeviceAddress;
 use crate::examine::{ExaminedDevice, ExaminedVolume, device_text};
-use mirrorball_core::member::{Member, MemberState};
+use mirrorball_core::member::MemberState;
 use mirrorball_core::units::format_bytes;
 use mirrorball_store::StoreGate;
 use mirrorball_store::label::assembly::{LabelAssembly, MemberStanding};
@@ -30,14 +30,17 @@ pub(super) fn not_members(
     discarded: &[usize],
     devices: &[ExaminedDevice],
 ) -> String {
-    let is_unknown = |&at: &usize| volume.assembly.standings[at] == MemberStanding::Unknown;
+    let is_left_out = |&at: &usize| {
+        matches!(volume.assembly.standings[at], MemberStanding::Unknown | MemberStanding::Diverged)
+    };
     let text = |at: usize| match discarded.contains(&volume.devices[at]) {
         true => format!("; {}", discarded_copy(volume, devices, at)),
         false => {
-            format!("; `{}` is not a member any more", devices[volume.devices[at]].address)
+            let device = &devices[volume.devices[at]].address;
+            format!("; `{device}`: {}", device_text(volume, devices, at))
         }
     };
-    (0..volume.devices.len()).filter(is_unknown).map(text).collect()
+    (0..volume.devices.len()).filter(is_left_out).map(text).collect()
 }
 
 /// The note about a discarded device that is another copy of a member, which is not rebuilt.
@@ -139,13 +142,7 @@ pub(super) fn unsynced_note(
     (is_clean, is_read_only): (bool, bool),
     volume: &Volume,
 ) -> Option<String> {
-    let has_data = |member: &Member| match member.state {
-        MemberState::InSync => true,
-        MemberState::Rebuilding { recovered_bytes } => recovered_bytes > 0,
-        MemberState::Failed => false,
-    };
-    let with_data = volume.members().iter().filter(|(_, member)| has_data(member)).count();
-    if with_data <= 1 {
+    if volume.members().with_data() <= 1 {
         return (!is_clean).then(|| {
             format!(
                 "`{name}` was not stopped in good order; a single member is in sync, so no mirrors \

@@ -10,6 +10,9 @@ pub struct SpareReport {
     pub device: Option<String>,
     pub size_bytes: u64,
     pub state: ReportedSpareState,
+    /// The member that is to be copied to it; `None` if it waits for one that fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -102,6 +102,7 @@ fn troubled_status() -> ServiceStatus {
             device: None,
             size_bytes: 8,
             state: ReportedSpareState::Missing,
+            replaces: None,
         }],
         rebuilds: vec![RebuildProgress {
             devid: 2,
