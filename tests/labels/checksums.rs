@@ -140,7 +140,7 @@ fn a_scrub_repairs_by_checksums_and_names_the_bad_member() {
     service.terminate();
     let service = served(&folder);
     let found = scrub::scrub(&folder, &[]);
-    let bad = "  3 blocks of 4 KiB did not match their checksums, and were rewritten from a mirror \
+    let bad = "  3 blocks of 4 KiB did not match their checksums, rewritten from a mirror \
                that does\n  devid 2 had wrong data in 3 ";
     assert!(found.contains(bad), "{found}");
     assert_eq!(folder.run(&check).status.code(), Some(0), "all are repaired");

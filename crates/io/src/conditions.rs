@@ -17,7 +17,7 @@ use mirrorball_core::units::{Nanos, counted, format_bytes};
 use serde::{Deserialize, Serialize};
 pub use state::ReportedState;
 use std::fmt;
-pub use texts::{duration_text, limit_text};
+pub use texts::{duration_text, limit_text, mismatch_text};
 use texts::{
     failed_help, failed_member_text, failed_text, missing_help, missing_spare_text, progress_text,
     recovery_text, stalled_text, unreachable_help, unreachable_text, unsynced_text,
@@ -340,10 +340,7 @@ impl Problem<'_> {
                 "{subject} lacks {}, which no member could give when they were copied",
                 counted(*count, "block of 4 KiB", "blocks of 4 KiB")
             ),
-            Problem::ChecksumMismatch(count) => format!(
-                "{subject}: {} did not match their checksums",
-                counted(*count, "block of 4 KiB", "blocks of 4 KiB")
-            ),
+            Problem::ChecksumMismatch(count) => format!("{subject}: {}", mismatch_text(*count)),
             Problem::ChecksumsLost(count) => format!(
                 "the checksums of {} could not be read on any member, so reads there are not \
                  verified",
@@ -393,11 +390,10 @@ impl Problem<'_> {
             Problem::MemberUnreachable { needs_restart } => {
                 unreachable_help(*needs_restart, situation).to_owned()
             }
-            Problem::MemberStalled(..) => {
+            Problem::MemberStalled(..) => format!(
                 "the system gives up by itself, after 30 s for each try as a rule; `ctl members \
-                 fail` keeps new requests off a member that the volume can do without"
-                    .to_owned()
-            }
+                 fail {devid}` keeps new requests off a member that the volume can do without"
+            ),
             Problem::ReplaceFailed(_) if is_writable => {
                 format!("`ctl members replace {devid} DEVICE` copies it to another device")
             }

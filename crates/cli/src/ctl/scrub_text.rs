@@ -1,7 +1,7 @@
 //! Text of `ctl` about scrubs.
 
 use mirrorball_core::units::{counted, format_bytes};
-use mirrorball_io::conditions::limit_text;
+use mirrorball_io::conditions::{limit_text, mismatch_text};
 use mirrorball_io::control::protocol::{OddMember, ReportedScrubState, ScrubReport};
 use mirrorball_io::scrub::{BadRange, RangeProblem};
 
@@ -74,12 +74,11 @@ pub(super) fn scrub_text(scrub: &ScrubReport) -> String {
         text += &format!("  {} left as {how}{why}\n", blocks(left));
     }
     if scrub.mismatched_blocks > 0 {
-        let count = blocks(scrub.mismatched_blocks);
         let mended = match left + scrub.unreadable_blocks {
-            0 => ", and were rewritten from a mirror that does",
+            0 => ", rewritten from a mirror that does",
             _ => "",
         };
-        text += &format!("  {count} did not match their checksums{mended}\n");
+        text += &format!("  {}{mended}\n", mismatch_text(scrub.mismatched_blocks));
     }
     for OddMember { devid, blocks: count } in &scrub.odd_members {
         text += &format!("  devid {devid} {} {}\n", words.odd, blocks(*count));

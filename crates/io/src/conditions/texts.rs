@@ -155,6 +155,15 @@ pub(super) fn stalled_text(device: impl fmt::Display, waits: Nanos, in_flight: u
     format!("{device} does not answer: no I/O has ended for {waits}, with {in_flight} in flight")
 }
 
+/// Number of blocks that had wrong data.
+pub fn mismatch_text(count: u64) -> String {
+    let (one, several) = (
+        "block of 4 KiB did not match its checksum",
+        "blocks of 4 KiB did not match their checksums",
+    );
+    counted(count, one, several)
+}
+
 /// With the devid of the member that was being copied to the spare.
 pub(super) fn missing_spare_text(subject: &ConditionSubject, copied: Option<u64>) -> String {
     let copied = copied.map(|devid| format!(", to which devid {devid} was being copied"));
