@@ -114,11 +114,11 @@ fn a_failed_member_that_stays_out_at_the_next_start_says_so() {
     let Problem::MemberFailed { fault, .. } = failed() else { unreachable!() };
     let kept_out = |fault| Problem::MemberFailed { fault, is_kept_out: true };
     let shown = kept_out(fault).describe(&member(), Situation::SERVED);
-    assert!(shown.text.ends_with("os error 5); then requested by `ctl members fail`"), "{shown}");
+    assert!(shown.text.ends_with("os error 5); then requested by an operator"), "{shown}");
     assert!(!shown.to_string().contains("the next start"), "{shown}");
     assert_ne!(kept_out(fault).step(), failed().step(), "an event is due");
     let requested = kept_out(Some(MemberFault::Requested)).describe(&member(), Situation::SERVED);
-    assert_eq!(requested.text, "devid 3 (/dev/sdc) has failed: requested by `ctl members fail`");
+    assert_eq!(requested.text, "devid 3 (/dev/sdc) has failed: requested by an operator");
 }
 
 #[test]

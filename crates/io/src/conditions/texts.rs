@@ -75,7 +75,11 @@ pub(super) fn failed_help(
     let devid = subject.devid.unwrap_or(0);
     let rebuild = format!("`ctl members rebuild {devid}` takes it back");
     let Situation::Served { has_spares, has_left_blocks } = situation else {
-        return (situation == Situation::Emulated).then_some(rebuild);
+        let is_shown = match situation {
+            Situation::NotServed => is_kept_out,
+            _ => situation == Situation::Emulated,
+        };
+        return is_shown.then_some(rebuild);
     };
     let mut help = String::new();
     if has_spares {

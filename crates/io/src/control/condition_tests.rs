@@ -250,6 +250,6 @@ fn a_member_that_failed_by_itself_is_failed_by_the_user_too() {
     assert!(place.fail().unwrap().contains("devid 2 is failed, also after a restart"));
     place.turn(Nanos::ZERO);
     let texts = place.events("changed", "member-failed");
-    assert!(texts[0].ends_with("; then requested by `ctl members fail`"), "{texts:?}");
+    assert!(texts[0].ends_with("; then requested by an operator"), "{texts:?}");
     assert!(!place.conditions().contains("the next start"));
 }

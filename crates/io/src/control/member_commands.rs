@@ -63,11 +63,8 @@ pub(super) fn fail(devid: u64, parts: &mut ServiceParts<'_>) -> Result<String, R
     if state == ReportedState::Failed && parts.rebuild.is_opening(member) {
         return Err(RequestError::refused(RebuildError::Opening(devid).to_string()));
     }
-    let has_no_device =
-        matches!(state, ReportedState::Missing | ReportedState::Diverged | ReportedState::Removed);
-    if has_no_device {
-        let condition = WatchedParts::of(parts).member_condition(member);
-        return Err(RequestError::refused(condition.expect("such a member has one").to_string()));
+    if let Some(condition) = WatchedParts::of(parts).without_device(member) {
+        return Err(RequestError::refused(condition.to_string()));
     }
     if !parts.executor.fail_on_request(member) {
         return Err(RequestError::refused(format!(

@@ -327,7 +327,7 @@ fn events_are_kept_and_followed() {
     });
     let lines: Vec<String> = lines.collect();
     for (line, part) in lines.iter().zip([
-        "began member-failed: devid 2 has failed: requested by `ctl members fail`",
+        "began member-failed: devid 2 has failed: requested by an operator",
         "ended member-failed: devid 2: not failed any more; it is rebuilding now",
         "began member-rebuilding: devid 2 is being rebuilt: ",
         "ended member-rebuilding: devid 2: its rebuild ended; it is in sync now",

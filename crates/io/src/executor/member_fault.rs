@@ -54,7 +54,7 @@ impl MemberFault {
 impl fmt::Display for MemberFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            MemberFault::Requested => f.write_str("requested by `ctl members fail`"),
+            MemberFault::Requested => f.write_str("requested by an operator"),
             MemberFault::Ended => f.write_str("its file or device is smaller than it was"),
             MemberFault::LostServer => FaultCause::Server(IoError::Gone).fmt(f),
             MemberFault::Io(FailedIo { offset, length, is_read_back: true, .. }, cause) => write!(
