@@ -191,7 +191,7 @@ fn peer_with_unflushed_writes_fails_at_once() {
     ours.terminate();
 }
 
-/// What the stale member has would be given up for nothing.
+/// A rebuild would give up what the stale member has, for nothing.
 #[test]
 fn a_last_copy_whose_server_restarted_is_no_source_before_a_restart() {
     let folder = place();

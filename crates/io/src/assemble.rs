@@ -37,7 +37,6 @@ use mirrorball_core::units::BLOCK_BYTES;
 use mirrorball_disk::array_file::{ArraySpec, MemberSource};
 use mirrorball_nbd::client::ClientError;
 use mirrorball_nbd::uri::{NbdUri, UriError};
-pub(crate) use replacement::diverged_help;
 pub use restore::{RestoreError, Restored, restore, saved_label};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,6 @@ mod state;
 mod tests;
 mod texts;
 
-use crate::assemble::diverged_help;
 use crate::executor::MemberFault;
 use crate::rebuild::MemberCopy;
 use mirrorball_core::diagnostic::quoted;
@@ -17,6 +16,7 @@ use mirrorball_core::units::{Nanos, counted, format_bytes};
 use serde::{Deserialize, Serialize};
 pub use state::ReportedState;
 use std::fmt;
+pub(crate) use texts::diverged_help;
 pub use texts::{duration_text, limit_text, mismatch_text};
 use texts::{
     failed_help, failed_member_text, failed_text, missing_help, missing_spare_text, progress_text,

@@ -6,6 +6,7 @@ use super::create::write_spare;
 use super::occupied::occupant;
 use super::open::{MemberOpener, Open, OpenPurpose};
 use super::wipe::{clear_metadata, wipe};
+use crate::conditions::diverged_help;
 use crate::device_address::DeviceAddress;
 use crate::examine::{DeviceError, metadata_from, spare_block};
 use crate::member::file::{Occupied, OpenError, OpenOptions};
@@ -210,14 +211,6 @@ pub(crate) fn check(
         }
         _ => Ok(None),
     }
-}
-
-/// Advice for the device of a member that may have data which the others lack.
-pub(crate) fn diverged_help(devid: u64) -> String {
-    format!(
-        "`serve --read-only DEVICE --export ADDRESS` reads what it has; `ctl members replace \
-         {devid} DEVICE --occupied` gives that up, and rebuilds it from the others"
-    )
 }
 
 /// Refuses a device that is not this spare of the volume any more.

@@ -106,6 +106,14 @@ pub(super) fn failed_help(
     Some(help)
 }
 
+/// Advice for the device of a member that may have data which the others lack.
+pub(crate) fn diverged_help(devid: u64) -> String {
+    format!(
+        "`serve --read-only DEVICE --export ADDRESS` reads what it has; `ctl members replace \
+         {devid} DEVICE --occupied` gives that up, and rebuilds it from the others"
+    )
+}
+
 /// Advice for a member whose device was not found at the start.
 pub(super) fn missing_help(devid: u64, situation: Situation) -> Option<String> {
     match situation {
