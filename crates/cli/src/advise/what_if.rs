@@ -171,25 +171,24 @@ pub(super) fn each(
         let (_, before) = before.expect("it was added");
         ranked.push(RankedChange::new(change.written(), before, after));
     }
-    let due = changes.iter().filter(|change| match change {
-        ArrayChange::Replace { devid, .. } => question.has_failed(*devid),
-        _ => false,
-    });
-    let due: Vec<String> = due.map(ArrayChange::written).collect();
-    RankedChange::rank(&mut ranked, &due);
+    let gain = |change: &RankedChange| change.gain.unwrap_or(0.0);
+    ranked.sort_by(|left, right| gain(right).total_cmp(&gain(left)));
     Ok(Some(ranked))
 }
 
 /// Better disks in the place of one member of each kind, one more disk of the best kind, other
-/// layouts, and other amounts of read-ahead.
+/// layouts, and other amounts of read-ahead; of members that failed or have errors, which must be
+/// replaced anyway, only better disks in their place.
 fn single_changes(question: &Question) -> Vec<ArrayChange> {
     let array = &question.asked.inputs.array;
     let mut changes = Vec::new();
     let mut kinds: Vec<(&str, u64)> = Vec::new();
     let mut best: Option<&ModelProfile> = None;
     let mut members: Vec<_> = array.members.iter().filter(|it| it.is_in_service()).collect();
+    let is_due = |it: &MemberSpec| question.has_failed(it.devid) || it.errors.is_some();
     // Of several of a kind, one that failed or has errors is the one to replace.
     members.sort_by_key(|it| (!question.has_failed(it.devid), it.errors.is_none()));
+    let due: Vec<u64> = members.iter().filter(|it| is_due(it)).map(|it| it.devid).collect();
     let flash = members.iter().filter_map(|member| match &member.source {
         MemberSource::Model(profile) if !profile.rotational => Some(profile.name.as_str()),
         _ => None,
@@ -224,6 +223,12 @@ fn single_changes(question: &Question) -> Vec<ArrayChange> {
     let others = READ_AHEAD_KIB.iter().filter(|kib| **kib != array.host.read_ahead_kb);
     let others = others.filter(|_| system.read_ahead.is_some());
     changes.extend(others.map(|kib| ArrayChange::ReadAhead(*kib)));
+    let is_due = |change: &ArrayChange| match change {
+        ArrayChange::Replace { devid, .. } => due.contains(devid),
+        _ => false,
+    };
+    let has_due = changes.iter().any(is_due);
+    changes.retain(|change| !has_due || is_due(change));
     changes
 }
 

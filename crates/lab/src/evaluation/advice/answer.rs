@@ -55,17 +55,6 @@ impl RankedChange {
         }
     }
 
-    /// Sorts changes, the one that brings most first; before it one of `due`, which must be made
-    /// anyway, if it brings as much.
-    pub fn rank(changes: &mut [RankedChange], due: &[String]) {
-        let gain = |change: &RankedChange| change.gain.unwrap_or(0.0);
-        changes.sort_by(|left, right| gain(right).total_cmp(&gain(left)));
-        let is_due = |it: &RankedChange| due.contains(&it.change) && it.is_tied_with(&changes[0]);
-        if let Some(first) = changes.iter().position(is_due) {
-            changes[..=first].rotate_right(1);
-        }
-    }
-
     /// True if two changes bring as much within their intervals.
     pub(super) fn is_tied_with(&self, other: &RankedChange) -> bool {
         let (Some(own), Some(theirs)) = (self.gain, other.gain) else { return false };
