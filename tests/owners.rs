@@ -219,6 +219,7 @@ fn layouts_of_a_new_array_are_compared_with_the_commands_that_make_them() {
     assert!(sequential("md-raid10-near:2") > 1.5 * sequential("md-raid1"));
     folder.refuses(&["advise", "--new", "hdd-smr"], &["an array with copies has 2 to 16 disks"]);
     folder.refuses(&["advise", "--new", "hdd-smr", "sdz"], &["--new: there is no model `sdz`"]);
+    folder.refuses(&["advise", "--new", "hdd"], &["--new: there is no model `hdd`"]);
     let none = ["--new: there is no disk /dev/sdz", "help: a disk of --new is a model"];
     folder.refuses(&["advise", "--new", "hdd-smr", "/dev/sdz"], &none);
     let none = ["advise", "--system", "drbd", "--new", "2*hdd-smr"];

@@ -105,7 +105,7 @@ pub(crate) struct Args {
     #[arg(long)]
     all: bool,
 
-    /// Also show the tables of each job: rates, latencies and shares of the members
+    /// Also show the tables of each job and section: rates, latencies and shares of the members
     #[arg(long)]
     tables: bool,
 
@@ -255,7 +255,8 @@ fn answer(
 /// Prints what the user should know of the jobs, the oracle and the policies.
 fn print_notes(args: &Args, inputs: &Inputs, study: &Study, is_of_a_system: bool) {
     let plan = &study.plan;
-    if let Some(policy) = study.verdict.policy.as_ref().filter(|_| !is_of_a_system) {
+    let is_of_some = |policy: &&String| !is_of_a_system && !policy.starts_with(PROGRAM_FAMILY);
+    if let Some(policy) = study.verdict.policy.as_ref().filter(is_of_some) {
         screen::say(format_args!(
             "note: `mirrorball policies {policy}` says which systems have it; with --system only \
              what yours offers is advised"

@@ -213,7 +213,9 @@ fn follow(
 ) -> Result<Ending, Failure> {
     let disks: Vec<String> = watching.disks().map(|it| printable(&it.disk.name)).collect();
     let disks = disks.join(", ");
-    screen::say(format_args!("watching {disks}: a line follows when one becomes slow"));
+    screen::say(format_args!(
+        "watching {disks} until Ctrl-C: a line follows when one becomes slow; --once ends by itself"
+    ));
     let mut slow = Vec::new();
     while wait(args.every, stop) {
         take(args, watching, sampler)?;

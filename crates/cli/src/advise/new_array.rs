@@ -123,13 +123,15 @@ fn kinds(disks: &[NewDisk]) -> Vec<usize> {
 fn disks(args: &Args) -> Result<Vec<NewDisk>> {
     let sysroot = crate::detect::sysroot(args.sysroot.as_deref());
     let sysroot = sysroot.map_err(|failure| anyhow!("{}", failure.cause()))?;
-    let named: Vec<&str> = args.new.iter().flat_map(|it| repeated(it)).collect();
-    if !(2..=DISKS_MAX).contains(&named.len()) {
+    let named = (1..).zip(args.new.iter().flat_map(|it| repeated(it)));
+    let disks = named.map(|(number, name)| new_disk(&sysroot, number, name));
+    let disks = disks.collect::<Result<Vec<NewDisk>>>()?;
+    if !(2..=DISKS_MAX).contains(&disks.len()) {
         let error = format!("--new: an array with copies has 2 to {DISKS_MAX} disks");
         let help = "name each, or write 4*MODEL, as in --new 2*hdd-7k2-4tb ssd-sata-plp";
-        return Err(anyhow!("{error}, not {}\n  help: {help}", named.len()));
+        return Err(anyhow!("{error}, not {}\n  help: {help}", disks.len()));
     }
-    (1..).zip(named).map(|(number, name)| new_disk(&sysroot, number, name)).collect()
+    Ok(disks)
 }
 
 /// `4*MODEL` as four times MODEL.
