@@ -56,6 +56,13 @@ fn metrics(service: &Service) -> String {
     text
 }
 
+/// Scrubs; returns the exit code of `status --check` then.
+fn scrubbed(folder: &Folder, options: &[&str]) -> Option<i32> {
+    folder.ctl(&[&["scrub", "start"], options].concat());
+    wait_until("the scrub", || folder.ctl(&["scrub"]).contains("scrub finished"));
+    folder.run(&["ctl", "-c", "control", "status", "--check"]).status.code()
+}
+
 #[test]
 fn damaged_data_are_read_from_the_other_mirror_and_repaired() {
     let folder = written(7);
@@ -79,17 +86,10 @@ fn damaged_data_are_read_from_the_other_mirror_and_repaired() {
         status.contains("a.img): 2 blocks of 4 KiB did not match their checksums\n"),
         "{status}"
     );
-    let check = ["ctl", "-c", "control", "status", "--check"];
-    assert_eq!(folder.run(&check).status.code(), Some(1));
-    let scrub = || {
-        folder.ctl(&["scrub", "start"]);
-        wait_until("the scrub", || folder.ctl(&["scrub"]).contains("scrub finished"));
-        folder.run(&check).status.code()
-    };
-    assert_eq!(scrub(), Some(0), "all was checked since");
+    assert_eq!(scrubbed(&folder, &[]), Some(0), "all was checked since");
     damage(&folder, "b.img", 5);
-    assert_eq!(scrub(), Some(1), "it found damage");
-    assert_eq!(scrub(), Some(0), "it found none");
+    assert_eq!(scrubbed(&folder, &[]), Some(1), "it found damage");
+    assert_eq!(scrubbed(&folder, &[]), Some(0), "it found none");
     let metrics = metrics(&service);
     assert!(metrics.contains("mirrorball_volume_checksums 1"), "{metrics}");
     assert!(metrics.contains("mirrorball_member_mismatched_blocks_total{devid=\"1\"} 2"));
@@ -97,6 +97,41 @@ fn damaged_data_are_read_from_the_other_mirror_and_repaired() {
     for name in ["a.img", "b.img"] {
         assert!(data(&folder, name)[..BLOCK] == [7; BLOCK], "{name} is repaired");
     }
+}
+
+#[test]
+fn a_device_that_takes_a_place_has_no_mismatches() {
+    let folder = written(7);
+    let service = served(&folder);
+    let is_mismatched = || folder.ctl(&["status"]).contains("img): 1 block of 4 KiB did not match");
+    damage(&folder, "b.img", 1);
+    assert_eq!((scrubbed(&folder, &[]), is_mismatched()), (Some(1), true));
+    File::create(folder.path("c.img")).unwrap().set_len(SIZE_BYTES).unwrap();
+    folder.ctl(&["members", "replace", "2", "c.img", "--wait"]);
+    assert!(!is_mismatched());
+    assert!(!folder.ctl(&["members"]).contains(" 1 bad checksums"));
+    damage(&folder, "c.img", 1);
+    assert_eq!((scrubbed(&folder, &[]), is_mismatched()), (Some(1), true));
+    service.terminate();
+}
+
+/// The scrub finds a block without a checksum that differs on the same member.
+#[test]
+fn a_scrub_without_mismatches_ends_those_of_before() {
+    let folder = checksummed("raid1c3", &["a.img", "b.img", "c.img"]);
+    let devices = ["a.img", "b.img", "c.img", "--policy", "round-robin"];
+    let service = serve(&folder, &devices);
+    client(&folder).write(0, &[7; BLOCK]);
+    service.terminate();
+    damage(&folder, "b.img", 3);
+    damage(&folder, "b.img", 1000);
+    let service = serve(&folder, &devices);
+    while !folder.ctl(&["status"]).contains("b.img): 1 block of 4 KiB did not match") {
+        assert_reads(&folder, 0, 7);
+    }
+    assert_eq!(scrubbed(&folder, &["--repair"]), Some(0), "{}", folder.ctl(&["status"]));
+    assert!(folder.ctl(&["scrub"]).contains("mirrors differed in 1 block"));
+    service.terminate();
 }
 
 #[test]
