@@ -111,6 +111,7 @@ struct MemberRow {
     devid: u64,
     uuid: String,
     size_bytes: u64,
+    /// State by that label, unless its device diverged.
     state: ReportedState,
     device: Option<String>,
 }
@@ -243,6 +244,7 @@ fn volume_report(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> VolumeR
             uuid: uuid.to_string(),
             size_bytes: *size_bytes,
             state: match row.has_device() {
+                true if member.has_diverged => ReportedState::Diverged,
                 true => (*state).into(),
                 false => ReportedState::Removed,
             },

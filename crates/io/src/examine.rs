@@ -8,8 +8,9 @@ use crate::member::guard;
 use crate::member::remote::peer::{Peer, connector};
 pub use conditions::label_conditions;
 use mirrorball_core::geometry::GeometryError;
+use mirrorball_core::member::MemberState;
 use mirrorball_store::label::assembly::{
-    ArrayVerdict, FoundMember, LabelAssembly, MemberStanding, assemble,
+    ArrayVerdict, AssembledMember, FoundMember, LabelAssembly, MemberStanding, assemble,
 };
 use mirrorball_store::label::{
     BAD_BLOCKS_BYTES, BAD_BLOCKS_OFFSET, BlockError, DIRTY_LOG_BYTES, DIRTY_LOG_OFFSET,
@@ -180,9 +181,26 @@ fn volume(
     if discarded.len() == found.len() {
         return None;
     }
-    let assembly = assemble(&found, &discarded);
+    let mut assembly = assemble(&found, &discarded);
     let verdict = chunk_map(&assembly).map(|map| assembly.verdict(&map));
+    if verdict == Ok(ArrayVerdict::Doubtful) {
+        diverge_all(&mut assembly);
+    }
     Some(ExaminedVolume { uuid, devices: group, assembly, verdict })
+}
+
+/// Has all sides of a volume diverge if one has: none is right before the user says so.
+fn diverge_all(assembly: &mut LabelAssembly) {
+    let LabelAssembly { standings, members, .. } = assembly;
+    if !standings.contains(&MemberStanding::Diverged) {
+        return;
+    }
+    let is_in_sync = |it: &&mut MemberStanding| **it == MemberStanding::InSync;
+    standings.iter_mut().filter(is_in_sync).for_each(|it| *it = MemberStanding::Diverged);
+    for member in members.iter_mut().filter(|it| it.state == MemberState::InSync) {
+        let state = MemberState::Failed;
+        *member = AssembledMember { found: None, state, has_diverged: true };
+    }
 }
 
 /// The chunk map of an assembled volume. Fails if it is not the one that the volume was created

@@ -85,18 +85,11 @@ pub(super) fn missing_text(volume: &ExaminedVolume, row: usize) -> String {
 /// A line for each device that only the user can decide about.
 pub(super) fn problems(volume: &ExaminedVolume, devices: &[ExaminedDevice]) -> String {
     let mut text = String::from("its devices do not agree");
-    let standings = &volume.assembly.standings;
-    let have_diverged = standings.contains(&MemberStanding::Diverged);
     for (at, &index) in volume.devices.iter().enumerate() {
         let device = &devices[index].address;
-        // None of the sides is the right one before the user says so.
-        let what = match standings[at] {
-            MemberStanding::InSync if have_diverged => "has a version of the data".to_owned(),
-            _ => device_text(volume, devices, at),
-        };
-        text += &format!("\n  `{device}`: {what}");
+        text += &format!("\n  `{device}`: {}", device_text(volume, devices, at));
     }
-    if have_diverged {
+    if volume.assembly.standings.contains(&MemberStanding::Diverged) {
         text +=
             "\n  there is more than one version of the data: members were used without each other";
     }
