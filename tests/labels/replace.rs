@@ -49,6 +49,22 @@ fn a_failed_member_is_replaced_and_the_old_one_is_left_out() {
 }
 
 /// A label knows eight data ids. The disk that was replaced knows none of those of the members.
+/// The scrub has more to do than the rebuild.
+#[test]
+fn a_device_that_is_added_is_waited_for_and_nothing_else() {
+    let folder = created(3);
+    image(&folder, "new.img", SIZE_BYTES);
+    let service = serve(&folder, &["a.img", "b.img", "c.img"]);
+    folder.ctl(&["members", "fail", "2"]);
+    folder.ctl(&["scrub", "start", "--rate", "512K"]);
+    let text = folder.ctl(&["members", "add", "new.img", "--wait"]);
+    assert!(text.contains("new.img` took the place of devid 2"), "{text}");
+    let status = folder.ctl(&["status"]);
+    assert!(status.contains("pair: in sync"), "{status}");
+    assert!(folder.ctl(&["scrub"]).contains("running"));
+    service.terminate();
+}
+
 #[test]
 fn a_disk_that_was_replaced_nine_departures_ago_is_left_out_in_either_order() {
     let (folder, service) = with_a_failed_member();
@@ -258,9 +274,17 @@ fn a_replacement_can_be_ended_and_is_not_taken_for_a_spare() {
     image(&folder, "new.img", SIZE_BYTES);
     let service = serve(&folder, &["a.img", "b.img"]);
     let replace = ["members", "replace", "1", "new.img", "--rate", "1M"];
-    folder.ctl(&replace);
-    let ended = folder.ctl(&["members", "remove", "--spare", "new.img"]);
-    assert!(ended.contains("new.img` any more, and stays in use"), "{ended}");
+    let waiting = [&["ctl", "--wait", "--control", "control"], &replace[..]].concat();
+    let waited = std::thread::scope(|scope| {
+        let waited = scope.spawn(|| folder.run(&waiting));
+        wait_until("the copy", || folder.ctl(&["status"]).contains("is being copied to"));
+        let ended = folder.ctl(&["members", "remove", "--spare", "new.img"]);
+        assert!(ended.contains("new.img` any more, and stays in use"), "{ended}");
+        waited.join().unwrap()
+    });
+    let text = stderr(&waited);
+    assert_eq!(waited.status.code(), Some(1), "{text}");
+    assert!(text.contains("new.img` did not take the place of devid 1: the copy was"), "{text}");
     let status = folder.ctl(&["status"]);
     assert!(!status.contains("is being copied to") && !status.contains("spare"), "{status}");
 

@@ -23,6 +23,7 @@ pub(crate) use sockets::with_control;
 use std::path::{Path, PathBuf};
 pub(crate) use text::{condition_text, refusal};
 use text::{member, member_stats, requests, sentence, spare, status};
+use wait::Begun;
 
 /// Show the state and events of a running volume, change its policy or members, or scrub it
 #[derive(Debug, clap::Args)]
@@ -49,7 +50,7 @@ pub(crate) struct Args {
 
     /// Wait for the rebuild that begins, else until no rebuild, resync or scrub is left, and print
     /// rate and time left every 5 s; `status` is printed after that. Exits with code 1 if there is
-    /// an error then, of the member or the volume
+    /// an error then, of the member or the volume, or the copy was ended
     #[arg(long, global = true)]
     wait: bool,
 
@@ -269,16 +270,6 @@ impl CtlAction {
             _ => false,
         }
     }
-
-    /// The member that the command rebuilds: `--wait` fails for its errors, not for others'.
-    fn rebuilt(&self) -> Option<u64> {
-        use MemberAction::{Rebuild, Replace};
-        let CtlAction::Members { action } = self else { return None };
-        match action.as_ref()? {
-            Rebuild { devid, .. } | Replace { devid, .. } => Some(*devid),
-            _ => None,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -299,8 +290,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     if !args.wait || began != Ending::Done {
         return Ok(began);
     }
-    let rebuilt = args.action.rebuilt();
-    let errors = wait::wait(&control, rebuilt)?;
+    let begun = Begun::by(&args.action, &control)?;
+    let errors = wait::wait(&control, begun.as_ref())?;
     let ending = match is_printed_last {
         true => act(args, &control)?,
         false => {
@@ -308,7 +299,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             began
         }
     };
-    let is_of_it = |it: &Condition| rebuilt.is_none() || [None, rebuilt].contains(&it.devid);
+    let is_of_it = |it: &Condition| begun.as_ref().is_none_or(|begun| begun.concerns(it));
     Ok(if errors.iter().any(is_of_it) { Ending::FoundFailure } else { ending })
 }
 

@@ -1,13 +1,16 @@
 //! `ctl --wait`: waits for rebuilds, copies of members, resyncs and a scrub.
 
-use super::{ask, condition_text, with_control};
+use super::requests::absolute;
+use super::{CtlAction, MemberAction, ask, condition_text, with_control};
 use crate::ending::Failure;
-use crate::screen;
+use crate::{devices, screen};
+use anyhow::anyhow;
 use mirrorball_core::units::format_bytes;
 use mirrorball_io::conditions::duration_text;
 use mirrorball_io::control::protocol::{
-    Condition, ControlRequest, ReportedScrubState, ServiceStatus, Severity,
+    Condition, ControlRequest, MemberSummary, ReportedScrubState, ServiceStatus, Severity,
 };
+use mirrorball_io::device_address::DeviceAddress;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -18,10 +21,67 @@ const PRINT: Duration = Duration::from_secs(5);
 /// Work of a service and its bytes that are left.
 type Work = Vec<(String, u64)>;
 
-/// Waits until a member is rebuilt or, without one, nothing is rebuilt, synchronised or scrubbed,
-/// and prints every 5 s what is left. The wait is over, too, where a step of such a rebuild failed.
-/// Returns the errors that there are then.
-pub(super) fn wait(control: &Path, rebuilt: Option<u64>) -> Result<Vec<Condition>, Failure> {
+/// A rebuild that a command began, of a member that is to have the device if one was named.
+pub(super) struct Begun {
+    devid: u64,
+    device: Option<DeviceAddress>,
+}
+
+impl Begun {
+    /// The rebuild that a command began, if it does that.
+    pub(super) fn by(action: &CtlAction, control: &Path) -> Result<Option<Begun>, Failure> {
+        use MemberAction::{Add, Rebuild, Replace};
+        let CtlAction::Members { action: Some(action) } = action else { return Ok(None) };
+        let (devid, device) = match action {
+            Rebuild { devid, .. } => return Ok(Some(Begun { devid: *devid, device: None })),
+            Replace { devid, device, .. } => (Some(*devid), device),
+            Add { device, spare: false, .. } => (None, device),
+            _ => return Ok(None),
+        };
+        let device = devices::parse(&[absolute(device)?])?.remove(0);
+        let devid = match devid {
+            Some(devid) => devid,
+            None => {
+                let status: ServiceStatus = ask(control, &ControlRequest::Status)?;
+                let member = status.members.iter().find(|it| is_on(it, &device));
+                let fault = || Failure::Fault(anyhow!("`{device}` is not a member any more"));
+                member.ok_or_else(fault)?.devid
+            }
+        };
+        Ok(Some(Begun { devid, device: Some(device) }))
+    }
+
+    /// Returns true if a condition is of the member or the volume.
+    pub(super) fn concerns(&self, condition: &Condition) -> bool {
+        [None, Some(self.devid)].contains(&condition.devid)
+    }
+
+    /// Fails if the member does not have its device once nothing is copied to that any more.
+    fn check_device(&self, status: &ServiceStatus, control: &Path) -> Result<(), Failure> {
+        let Some(device) = &self.device else { return Ok(()) };
+        let devid = self.devid;
+        if status.members.iter().any(|it| it.devid == devid && is_on(it, device)) {
+            return Ok(());
+        }
+        let text = format!(
+            "`{device}` did not take the place of devid {devid}: the copy was ended, or another \
+             device named\n  help: `ctl members` shows the device of the member"
+        );
+        Err(Failure::Fault(anyhow!("{}", with_control(&text, control))))
+    }
+}
+
+fn is_on(member: &MemberSummary, device: &DeviceAddress) -> bool {
+    let own = member.device.as_deref().and_then(|own| DeviceAddress::parse(own).ok());
+    own.is_some_and(|own| own.is_same(device))
+}
+
+/// Waits for a rebuild that began or, without one, until nothing is rebuilt, synchronised or
+/// scrubbed, and prints every 5 s what is left. The wait is over, too, where a step of such a
+/// rebuild failed. Returns the errors that there are then. Fails if the member has another device
+/// than the one named, and no error.
+pub(super) fn wait(control: &Path, begun: Option<&Begun>) -> Result<Vec<Condition>, Failure> {
+    let rebuilt = begun.map(|begun| begun.devid);
     let mut printed: Option<(Instant, Work)> = None;
     loop {
         std::thread::sleep(POLL);
@@ -32,8 +92,13 @@ pub(super) fn wait(control: &Path, rebuilt: Option<u64>) -> Result<Vec<Condition
             .iter()
             .any(|it| it.name == "rebuild-stalled" && (rebuilt.is_none() || it.devid == rebuilt));
         if left.is_empty() || is_stalled {
-            let conditions = status.conditions.into_iter();
-            return Ok(conditions.filter(|it| it.severity == Severity::Error).collect());
+            let is_error = |it: &&Condition| it.severity == Severity::Error;
+            let errors: Vec<Condition> =
+                status.conditions.iter().filter(is_error).cloned().collect();
+            if let Some(begun) = begun.filter(|it| !errors.iter().any(|error| it.concerns(error))) {
+                begun.check_device(&status, control)?;
+            }
+            return Ok(errors);
         }
         let due = printed.as_ref().is_none_or(|(at, _)| at.elapsed() >= PRINT);
         if due {
