@@ -59,7 +59,7 @@ fn the_rebuilt_member_starts_alone_only_if_the_other_is_given_up() {
     assert_reads(&folder, 0, 1);
     service.terminate();
     let error = refusal(&folder, &["b.img", "--discard", &uuid]);
-    assert!(error.contains("start with --read-only, or with --degraded"), "{error}");
+    assert!(error.contains("start with --read-only, as a missing member may"), "{error}");
     let other = uuid.replace(&uuid[..4], "0000");
     let error = wrong_use(&folder, &["b.img", "--degraded", "--discard", &other]);
     assert!(error.contains("no member of the volume has this UUID"), "{error}");
@@ -90,7 +90,9 @@ fn a_start_of_both_records_that_the_rebuild_has_ended() {
     assert!(folder.ctl(&["status"]).contains("pair: in sync"));
     service.terminate();
     for device in ["a.img", "b.img"] {
-        assert!(refusal(&folder, &[device]).contains("start with --read-only, or with --degraded"));
+        assert!(
+            refusal(&folder, &[device]).contains("start with --read-only, as a missing member may")
+        );
     }
     let (folder, _) = interrupted();
     let service = serve(&folder, &["a.img", "b.img", "--discard", "a.img"]);

@@ -42,8 +42,8 @@ fn a_loop_device_and_the_file_behind_it_are_not_used_at_once() {
     let Some(device) = LoopDevice::on(&folder, "a.img") else { return };
     // The lock of the file does not hold for the loop device.
     let arguments = ["serve", &device.0, "b.img", "--degraded", "--export", "nbd:unix:other"];
-    let what = format!("`{}` is in use: another server", device.0);
-    folder.refuses(&arguments, &[&what, "a.img`, to which this loop device"]);
+    let what = format!("`{}` is in use by a server", device.0);
+    folder.refuses(&arguments, &[&what, "a.img` open, to which this loop device"]);
     service.terminate();
     let service = serve(&folder, &[&device.0, "b.img"]);
     let arguments = ["serve", "a.img", "--degraded", "--export", "nbd:unix:other"];
