@@ -368,7 +368,7 @@ mod tests {
         assert_eq!((member.size_bytes, member.rotational), (1 << 20, false));
         assert!([512, 4096].contains(&member.block_bytes));
         let again = RealMember::open(file.path(), OPTIONS).unwrap_err().to_string();
-        assert!(again.contains("another server"), "{again}");
+        assert!(again.contains("in use by a server"), "{again}");
         drop(member);
         let buffered = OpenOptions { caching: Caching::Buffered, ..OPTIONS };
         assert!(!RealMember::open(file.path(), buffered).unwrap().direct);
