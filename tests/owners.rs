@@ -104,10 +104,10 @@ fn a_version_that_is_given_is_known() {
         let known = all(words);
         assert!(!known.contains("the version of the system"), "{known}");
     }
-    // Before 6.11 the kernel has no queue-depth, so it is not simulated.
+    // Before 6.11 the kernel has no queue-depth, which is simulated all the same: a newer one has.
     let cells = |words: &[&str]| all(words).split(" cells:").next().unwrap().to_owned();
     let [old, new] = ["nvme:6.8", "nvme:6.12"].map(|system| cells(&[file, "--system", system]));
-    assert!(old.ends_with(" 6") && new.ends_with(" 8"), "{old}\n{new}");
+    assert!(old.ends_with(" 8") && new.ends_with(" 8"), "{old}\n{new}");
 }
 
 /// A member that is gone has a slot in md, and a number as its name in a pool of ZFS.

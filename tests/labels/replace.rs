@@ -49,22 +49,6 @@ fn a_failed_member_is_replaced_and_the_old_one_is_left_out() {
 }
 
 /// A label knows eight data ids. The disk that was replaced knows none of those of the members.
-/// The scrub has more to do than the rebuild.
-#[test]
-fn a_device_that_is_added_is_waited_for_and_nothing_else() {
-    let folder = created(3);
-    image(&folder, "new.img", SIZE_BYTES);
-    let service = serve(&folder, &["a.img", "b.img", "c.img"]);
-    folder.ctl(&["members", "fail", "2"]);
-    folder.ctl(&["scrub", "start", "--rate", "512K"]);
-    let text = folder.ctl(&["members", "add", "new.img", "--wait"]);
-    assert!(text.contains("new.img` took the place of devid 2"), "{text}");
-    let status = folder.ctl(&["status"]);
-    assert!(status.contains("pair: in sync"), "{status}");
-    assert!(folder.ctl(&["scrub"]).contains("running"));
-    service.terminate();
-}
-
 #[test]
 fn a_disk_that_was_replaced_nine_departures_ago_is_left_out_in_either_order() {
     let (folder, service) = with_a_failed_member();

@@ -144,3 +144,19 @@ fn a_member_that_joins_gets_the_result_of_the_last_scrub() {
     assert_eq!(folder.ctl(&["scrub"]), found);
     service.terminate();
 }
+
+/// The scrub has more to do than the rebuild.
+#[test]
+fn a_device_that_is_added_is_waited_for_and_no_scrub() {
+    let folder = created(3);
+    File::create(folder.path("new.img")).unwrap().set_len(SIZE_BYTES).unwrap();
+    let service = serve(&folder, &["a.img", "b.img", "c.img"]);
+    folder.ctl(&["members", "fail", "2"]);
+    folder.ctl(&["scrub", "start", "--rate", "512K"]);
+    let text = folder.ctl(&["members", "add", "new.img", "--wait"]);
+    assert!(text.contains("new.img` took the place of devid 2"), "{text}");
+    let status = folder.ctl(&["status"]);
+    assert!(status.contains("pair: in sync"), "{status}");
+    assert!(folder.ctl(&["scrub"]).contains("running"));
+    service.terminate();
+}
