@@ -156,7 +156,9 @@ impl<G: Gate> Volume<G> {
 
     /// Does what is due at `now`: back-offs end, second reads start, idle regions leave the log.
     pub fn on_timeout(&mut self, now: Nanos) {
-        self.queue_due_second_reads(now);
+        while let Some(second_read) = self.races.pop_due(now) {
+            self.work.push_back(second_read);
+        }
         self.change_gate(|gate, array| gate.on_timeout(now, array));
         if self.states.end_backoffs(now) {
             self.notify_members_change();

@@ -8,9 +8,7 @@ use super::member_states::MemberStates;
 use super::piece::PieceKey;
 use super::plan::PiecePlan;
 use super::plan::{PlanTarget, TargetSet};
-use super::stripe::{
-    StripeBuffer, StripeContext, StripeOwner, StripePlace, StripeStep, StripeTask, Stripes,
-};
+use super::stripe::{StripeBuffer, StripeContext, StripeOwner, StripePlace, StripeStep, Stripes};
 use crate::io::{IoId, MemberIo, Purpose, ReadRole, Request, RequestId};
 use crate::units::Nanos;
 
@@ -199,12 +197,6 @@ impl<G: Gate> Volume<G> {
             }
             owner => panic!("{io:?} of {owner:?}"),
         }
-    }
-
-    pub(super) fn do_stripe_task(&mut self, task: StripeTask, now: Nanos) -> Option<MemberIo> {
-        let task = self.ask_stripes(|stripes, context| stripes.do_task(task, now, context));
-        let (io, owner) = task??;
-        Some(self.hand_out(io, Owner::Stripe(owner)))
     }
 
     /// Calls the stripes, if the volume has parity; then ends the parts of requests that ended, and

@@ -324,7 +324,7 @@ impl<G: Gate> Volume<G> {
         let had_failed = self.states.is_failed(member);
         self.states.set(member, state);
         if let MemberState::Rebuilding { .. } = state {
-            self.forget_failed_writes(member);
+            self.requests.forget_failed_writes(member);
         }
         self.report(GateEvent::MemberSet { member, had_failed });
         assert_eq!(self.members()[member].state, state, "the gate leaves the state of {member:?}");
@@ -378,7 +378,10 @@ impl<G: Gate> Volume<G> {
                 Work::Issue(io) => return Some(self.issue(io, now)),
                 Work::Decide(piece) => self.decide(piece, now),
                 Work::SecondRead { race, target } => self.issue_second_read(race, target, now),
-                Work::Stripe(task) => self.do_stripe_task(task, now),
+                Work::Stripe(task) => {
+                    let io = self.ask_stripes(|stripes, it| stripes.do_task(task, now, it));
+                    io.flatten().map(|(io, owner)| self.hand_out(io, Owner::Stripe(owner)))
+                }
                 Work::Start(piece) => {
                     self.start_granted(piece);
                     None

@@ -6,7 +6,6 @@ use super::plan::PiecePlan;
 use super::plan::{PlanTarget, TargetSet};
 use super::{TargetIo, Volume, Work};
 use crate::io::{IoError, MemberIo, Op, Purpose, ReadRole, RequestKind};
-use crate::member::MemberIndex;
 
 impl<G: Gate> Volume<G> {
     pub(super) fn add_piece(&mut self, request: RequestKey, kind: RequestKind, plan: PiecePlan) {
@@ -377,16 +376,6 @@ impl<G: Gate> Volume<G> {
             }
         }
         self.end_piece(key);
-    }
-
-    /// Forgets which writes of a member failed before it came back: it is rebuilt from its
-    /// beginning, and must not fail for them a second time.
-    pub(super) fn forget_failed_writes(&mut self, member: MemberIndex) {
-        for piece in self.requests.pieces_mut().filter(|piece| piece.kind == RequestKind::Write) {
-            let plan = &piece.plan;
-            let missed = piece.failed.iter().find(|target| plan.location(*target).0 == member);
-            missed.into_iter().for_each(|target| piece.failed.remove(target));
-        }
     }
 
     /// Ends a piece without success.

@@ -94,7 +94,7 @@ impl Races {
     }
 
     /// Removes and returns the next second read that is due.
-    fn pop_due(&mut self, now: Nanos) -> Option<RaceId> {
+    pub(super) fn pop_due(&mut self, now: Nanos) -> Option<Work> {
         let Reverse((at, race)) = *self.timers.peek()?;
         if at > now {
             return None;
@@ -102,7 +102,9 @@ impl Races {
         self.timers.pop();
         assert!(self.is_under_way(race), "timers of races that ended are dropped");
         self.drop_stale_timers();
-        Some(race)
+        let target = self.races.get(race.key).backup;
+        let target = target.expect("timers of races without a second read are dropped");
+        Some(Work::SecondRead { race, target })
     }
 
     fn begin(&mut self, piece: PieceKey, kind: RaceKind, backup: Option<PlanTarget>) -> RaceId {
@@ -213,14 +215,6 @@ impl<G: Gate> Volume<G> {
         let can_serve = ways.as_slice().iter().any(|way| PlanTarget::of(way) == target);
         let issues = can_serve && !is_given_up;
         issues.then(|| self.issue_race_read(race.key, target, ReadRole::Extra, now))
-    }
-
-    pub(super) fn queue_due_second_reads(&mut self, now: Nanos) {
-        while let Some(race) = self.races.pop_due(now) {
-            let target = self.races.races.get(race.key).backup;
-            let target = target.expect("timers of races without a second read are dropped");
-            self.work.push_back(Work::SecondRead { race, target });
-        }
     }
 
     /// Handles the end of a read of a race that was not over. If it is the answer, the other reads

@@ -163,9 +163,15 @@ impl LiveRequests {
         self.slots.iter().filter_map(|(key, slot)| Some((key, slot.piece.as_ref()?)))
     }
 
-    /// The pieces, in the order of keys.
-    pub(super) fn pieces_mut(&mut self) -> impl Iterator<Item = &mut Piece> {
-        self.slots.iter_mut().filter_map(|slot| slot.piece.as_mut())
+    /// Forgets which writes of a member failed before it came back: it is rebuilt from its
+    /// beginning, and must not fail for them a second time.
+    pub(super) fn forget_failed_writes(&mut self, member: MemberIndex) {
+        let pieces = self.slots.iter_mut().filter_map(|slot| slot.piece.as_mut());
+        for piece in pieces.filter(|piece| piece.kind == RequestKind::Write) {
+            let plan = &piece.plan;
+            let missed = piece.failed.iter().find(|target| plan.location(*target).0 == member);
+            missed.into_iter().for_each(|target| piece.failed.remove(target));
+        }
     }
 }
 
@@ -272,7 +278,13 @@ impl<G: Gate> Volume<G> {
         let range = request.offset..request.offset.saturating_add(request.length);
         match request.kind {
             RequestKind::Flush if self.options.is_read_only => {}
-            RequestKind::Flush => self.cut_flush(key),
+            RequestKind::Flush => {
+                for index in (0..self.members().len() as u16).map(MemberIndex) {
+                    if !self.states.is_failed(index) {
+                        self.add_piece(key, RequestKind::Flush, self.layout.flush_plan(index));
+                    }
+                }
+            }
             RequestKind::Rebuild(member) => self.cut_rebuild(key, member, range),
             _ if self.stripes.is_some() => {
                 let parts = self.ask_stripes(|stripes, it| stripes.cut(key, &request, it));
@@ -295,16 +307,6 @@ impl<G: Gate> Volume<G> {
     pub(super) fn holds_all_data(&mut self) -> bool {
         let Volume { states, layout, .. } = self;
         states.find_complete(|states| layout.is_in_sync(states))
-    }
-
-    /// Cuts a flush into one piece for each member.
-    fn cut_flush(&mut self, key: RequestKey) {
-        for index in 0..self.members().len() {
-            let member = MemberIndex(index as u16);
-            if !self.states.is_failed(member) {
-                self.add_piece(key, RequestKind::Flush, self.layout.flush_plan(member));
-            }
-        }
     }
 
     /// Cuts a rebuild into pieces. What holds no chunk, at both ends of a member, was never
