@@ -19,6 +19,7 @@ pub use setting::{Availability, Setting};
 pub use version::Version;
 
 use mirrorball_core::diagnostic::Diagnostic;
+use mirrorball_core::geometry::ArrayLayout;
 use mirrorball_core::policies::{self, Spec};
 use mirrorball_core::suggest::closest_name;
 use mirrorball_disk::array_file::ArraySpec;
@@ -395,10 +396,28 @@ impl System {
         self.instead.values().any(|name| name == other)
     }
 
-    /// Checks that this system serves `array`, if it is one that serves only some profiles of
-    /// another. Fails if the array has another profile.
+    /// Checks that this system serves `array`: one that serves only some profiles of another fails
+    /// if the array has another, one that mirrors on all members if it has fewer copies.
     pub fn check_profile(&self, array: &ArraySpec) -> Result<(), Diagnostic> {
         let profile = array.profile.name();
+        let (copies, members) = (array.profile.copies(), array.members.len());
+        let places_copies = self.layouts.is_empty() || self.layouts.iter().any(|it| it == "btrfs");
+        let is_unstriped_mirror = copies > 1 && !array.profile.is_striped();
+        if array.layout == ArrayLayout::BTRFS
+            && (is_unstriped_mirror && copies < members && !places_copies)
+        {
+            let message = format!(
+                "{}: it has a copy on each device, and the array {copies} copies on {members}",
+                self.name
+            );
+            let layouts: Vec<String> =
+                self.layouts.iter().map(|it| format!("`layout = \"{it}\"`")).collect();
+            return Err(Diagnostic::new(message).with_help(format!(
+                "for an array of {} write {}",
+                self.name,
+                layouts.join(" or ")
+            )));
+        }
         let index = all().iter().position(|system| system.name == self.name).unwrap_or(0);
         let Some(whole) = whole_system(index, self.name) else { return Ok(()) };
         match whole.instead.get(profile) {
