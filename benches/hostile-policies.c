@@ -27,6 +27,28 @@ MB_KFUNC s32 *bpf_iter_num_next(struct bpf_iter_num *it);
 MB_KFUNC void bpf_iter_num_destroy(struct bpf_iter_num *it);
 #endif
 
+#define TEN(x) x x x x x x x x x x
+#if HOSTILE == 15
+MB_ALONE u64 calls0(void)
+{
+	return state++;
+}
+
+#define CALLS(name, callee)                                                                        \
+	MB_ALONE u64 name(void)                                                                    \
+	{                                                                                          \
+		u64 sum = 0;                                                                       \
+		TEN(sum += callee();)                                                              \
+		return sum;                                                                        \
+	}
+CALLS(calls1, calls0)
+CALLS(calls2, calls1)
+CALLS(calls3, calls2)
+CALLS(calls4, calls3)
+CALLS(calls5, calls4)
+CALLS(calls6, calls5)
+#endif
+
 MB_CHOOSE(c)
 {
 #if HOSTILE == 0 /* Does not end. */
@@ -78,6 +100,17 @@ MB_CHOOSE(c)
 		state++;
 	}
 end:
+#elif HOSTILE == 14 /* Takes long in each turn, in a bounded loop that the verifier walks. */
+	MB_TURNS(i, 60000)
+#pragma clang loop unroll(disable)
+		for (u32 k = 0; k < 40000; k++)
+			state += k;
+#elif HOSTILE == 15 /* Calls a function a million times, without a loop. */
+	return calls6();
+#elif HOSTILE == 16 /* Takes long for each turn, with few turns. */
+	MB_TURNS(i, 60000) {
+		TEN(TEN(TEN(state++;)))
+	}
 #endif
 	return 0;
 }

@@ -118,14 +118,15 @@ urgent=()
 # priority, make hardly any progress.
 processor=(-accel "tcg,thread=multi" -smp "$(($(nproc) < 2 ? 1 : 2))")
 
-# Boots the guest with these words for its kernel and these arguments for QEMU; prints its console.
+# Boots the guest with these words for its kernel and these arguments for QEMU; prints its console,
+# whose input is $input, if that is set.
 # Without no_timer_check a kernel on an emulated CPU that is not served for a while at its start
 # finds that its timer does not work, and stops.
 run_guest() {
     local words=$1
     shift
-    "${urgent[@]}" timeout 2400 qemu-system-x86_64 "${processor[@]}" -cpu max -m 3G \
+    "${urgent[@]}" timeout --foreground 2400 qemu-system-x86_64 "${processor[@]}" -cpu max -m 3G \
         -nographic -no-reboot -nic none -kernel "$image" -initrd "$work/initramfs" \
-        -append "console=ttyS0 quiet panic=-1 no_timer_check $words" "$@" </dev/null |
+        -append "console=ttyS0 quiet panic=-1 no_timer_check $words" "$@" <"${input:-/dev/null}" |
         stdbuf -oL tr -d "\r"
 }

@@ -134,7 +134,11 @@ run_hostile() {
 }
 
 reason_of_refusal() {
-    reasons="infinite loop|cannot use helper|not allowed|cannot write|unbounded|unsupported"
+    if grep -aq "unsupported member" /run/output; then
+        dmesg | sed -n "s/.*read_policy: .* refused: //p" | tail -n 1
+        return
+    fi
+    reasons="infinite loop|cannot use helper|not allowed|cannot write|unbounded"
     grep -a -m1 -oE "($reasons).*" /run/output || grep -a -v '^[0-9]*: ' /run/output | tail -n 1
 }
 
@@ -396,6 +400,11 @@ done
 # shellcheck disable=SC2086
 try mdadm --create /dev/md0 --run --force --level=1 --raid-devices=2 --metadata=1.2 \
     --assume-clean --bitmap=none $(printf '/dev/%s ' $disks)
+case $steps in *shell*)
+    echo "programs are in /programs, the array in $md; exit ends the guest"
+    setsid cttyhack sh
+    ;;
+esac
 case $steps in *shares*) measure_shares md "$md" /dev/md0 ;; esac
 case $steps in *replay*) run_replay ;; esac
 case $steps in *swaps*) run_swaps 90 ;; esac

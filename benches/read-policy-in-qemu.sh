@@ -4,7 +4,8 @@
 #   benches/read-policy-in-qemu.sh [--steps LIST] [FOLDER]
 #
 #   --steps LIST   of off, shares, btrfs, replay, swaps, hostile, cost, unequal, tests, with commas
-#                  [default: all but unequal and tests, which take 23 and 32 minutes]
+#                  [default: all but unequal and tests, which take 23 and 32 minutes]; or shell, a
+#                  prompt in the guest with the array md0
 #   FOLDER         gets the console of the guest and the tables, in Markdown
 #
 # As root, on Debian or with mmdebstrap. CACHE (default ~/.cache/mirrorball/kernel) gets a root
@@ -134,7 +135,7 @@ for source in "$root"/programs/*.c; do
         echo "$name is not for a kernel: $(grep -m1 -o 'error: .*' "$work/errors")"
 done
 hostile=(endless many-turns wild-choice missing-mirror starving full-map huge-state own-clock
-    foreign-loop writes-context own-bug slow outside may-goto)
+    foreign-loop writes-context own-bug slow outside may-goto inner-loop many-calls slow-turns)
 for number in "${!hostile[@]}"; do
     compile "$root/benches/hostile-policies.c" "$guest/hostile/${hostile[$number]}.bpf.o" \
         -DHOSTILE="$number"
@@ -168,7 +169,7 @@ start_disks() {
 
 if ((${#ahead[@]})); then urgent=(chrt --rr 5); fi
 cp "$output/off" "$output/console" 2>/dev/null || : >"$output/console"
-if [[ $steps =~ shares|btrfs|replay|swaps|hostile ]]; then
+if [[ $steps =~ shares|btrfs|replay|swaps|hostile|shell ]]; then
     start_disks "$work/jobs/md.toml" 2
     if [[ $steps == *replay* ]]; then
         # Every call of random histories, with the choices of the built-in policies.
@@ -184,6 +185,7 @@ if [[ $steps =~ shares|btrfs|replay|swaps|hostile ]]; then
             -device scsi-hd,drive=m3,lun=3)
     fi
     echo "== Linux $kernel in QEMU"
+    if [[ $steps == *shell* ]]; then input=/dev/stdin; fi
     run_guest_into "$output/console-main" "steps=$steps" "${disks[@]}"
     stop_server
 fi

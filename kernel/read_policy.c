@@ -44,6 +44,10 @@ MODULE_PARM_DESC(starving_ms, "Wait after which reads starve while another mirro
 
 /* Turns of all loops of one call. */
 #define TURNS_MAX	65536
+/* Instructions of a function, and all that it calls, while its loops get no turn. */
+#define STRAIGHT_MAX	4096
+/* Passes in which these are counted: one for each nested jump backward. */
+#define PASSES_MAX	64
 /* Choices in a row that let reads starve, before the program is detached. */
 #define STARVING_MAX	16
 
@@ -60,6 +64,7 @@ struct read_policy_array {
 	u32 members;
 	u32 turns;
 	u32 starving;
+	u64 began_ns;				/* of this call */
 	u64 window_at_ns, window_used_ns;
 	u64 decisions, invalid, swaps, differences;
 	const char *reason;			/* of the last detachment */
@@ -80,9 +85,15 @@ static DEFINE_MUTEX(programs_lock);
 static LIST_HEAD(programs);
 static struct kobject *read_policy_kobj;
 static struct bpf_struct_ops read_policy_struct_ops;
+static const struct btf *read_policy_btf;	/* of this module */
 
 /* The array whose program runs on this CPU. Interrupts are off meanwhile. */
 static DEFINE_PER_CPU(struct read_policy_array *, running);
+
+static u64 budget_ns(void)
+{
+	return (u64)budget_ms * NSEC_PER_MSEC;
+}
 
 __bpf_kfunc_start_defs();
 
@@ -121,7 +132,7 @@ __bpf_kfunc void bpf_read_policy_error(void)
 		array->is_faulty = true;
 }
 
-/* Numbers from 0. Unlike those of bpf_iter_num, the turns of all loops of a call are limited. */
+/* Numbers from 0. Unlike those of bpf_iter_num, the turns of all loops of a call have limits. */
 struct bpf_iter_read_policy {
 	int next, end;
 } __aligned(8);
@@ -137,9 +148,11 @@ __bpf_kfunc int *bpf_iter_read_policy_next(struct bpf_iter_read_policy *it)
 {
 	struct read_policy_array *array = this_cpu_read(running);
 
-	if (++it->next >= it->end || !array || ++array->turns > TURNS_MAX)
+	if (++it->next >= it->end || !array || array->turns > TURNS_MAX)
 		return NULL;
-	return &it->next;
+	if (!(++array->turns % 16) && ktime_get_ns() - array->began_ns > budget_ns())
+		array->turns = TURNS_MAX + 1;
+	return array->turns > TURNS_MAX ? NULL : &it->next;
 }
 
 __bpf_kfunc void bpf_iter_read_policy_destroy(struct bpf_iter_read_policy *it)
@@ -174,8 +187,10 @@ static void detach(struct read_policy_array *array, const char *reason)
 }
 
 /* Before and after each call of an operation, with the lock held and interrupts off. */
-static void begin_call(struct read_policy_array *array, const void *context, size_t bytes)
+static void begin_call(struct read_policy_array *array, const void *context, size_t bytes,
+		       u64 now_ns)
 {
+	array->began_ns = now_ns;
 	array->context = context;
 	array->context_bytes = bytes;
 	array->turns = 0;
@@ -183,22 +198,20 @@ static void begin_call(struct read_policy_array *array, const void *context, siz
 	this_cpu_write(running, array);
 }
 
-static void end_call(struct read_policy_array *array, u64 began_ns)
+static void end_call(struct read_policy_array *array)
 {
-	u64 now_ns = ktime_get_ns();
-
 	this_cpu_write(running, NULL);
-	if (began_ns - array->window_at_ns > NSEC_PER_SEC) {
-		array->window_at_ns = began_ns;
+	if (array->began_ns - array->window_at_ns > NSEC_PER_SEC) {
+		array->window_at_ns = array->began_ns;
 		array->window_used_ns = 0;
 	}
-	array->window_used_ns += now_ns - began_ns;
+	array->window_used_ns += ktime_get_ns() - array->began_ns;
 	if (unlikely(array->is_faulty))
 		detach(array, "it reported a bug of its own");
+	else if (unlikely(array->window_used_ns > budget_ns()))
+		detach(array, "it ran longer than its budget");
 	else if (unlikely(array->turns > TURNS_MAX))
 		detach(array, "too many turns of its loops in one call");
-	else if (unlikely(array->window_used_ns > (u64)budget_ms * NSEC_PER_MSEC))
-		detach(array, "it ran longer than its budget");
 }
 
 /* Calls an operation that is shown these bytes of array->event. */
@@ -206,9 +219,9 @@ static void call(struct read_policy_array *array, void (*operation)(void), size_
 {
 	if (!operation)
 		return;
-	begin_call(array, &array->event, bytes);
+	begin_call(array, &array->event, bytes, now_ns);
 	operation();
-	end_call(array, now_ns);
+	end_call(array);
 }
 
 /* Reports an I/O to the program that saw its submission. */
@@ -250,9 +263,9 @@ static int ask(struct read_policy_array *array, u64 now_ns)
 {
 	s64 chosen;
 
-	begin_call(array, &array->read, sizeof(array->read));
+	begin_call(array, &array->read, sizeof(array->read), now_ns);
 	chosen = array->ops->choose();
-	end_call(array, now_ns);
+	end_call(array);
 	array->decisions++;
 	if (likely(chosen >= 0 && chosen < array->read.nr))
 		return chosen;
@@ -693,26 +706,122 @@ static void read_policy_unreg(void *kdata, struct bpf_link *link)
 
 static int read_policy_init_ops(struct btf *btf)
 {
+	read_policy_btf = btf;
 	return 0;
 }
 
+/* True for a call of bpf_iter_read_policy_next(), the only kfunc of this module with an int *. */
+static bool is_turn(const struct bpf_insn *insn)
+{
+	const struct btf_type *type;
+
+	if (!bpf_pseudo_kfunc_call(insn))
+		return false;
+	type = btf_type_by_id(read_policy_btf, insn->imm);
+	type = type ? btf_type_by_id(read_policy_btf, type->type) : NULL;
+	type = type ? btf_type_by_id(read_policy_btf, type->type) : NULL;
+	return type && btf_type_is_ptr(type) &&
+	       btf_type_is_int(btf_type_by_id(read_policy_btf, type->type));
+}
+
+/* Where a program goes on after this call of bpf_iter_read_policy_next() if it gets no turn. */
+static const struct bpf_insn *after_turns(const struct bpf_insn *call)
+{
+	const struct bpf_insn *insn;
+
+	for (insn = call + 1; BPF_CLASS(insn->code) != BPF_JMP; insn++)
+		/* Atomics may write to R0. The second half of a 64-bit constant has the code 0. */
+		if (BPF_CLASS(insn->code) == BPF_JMP32 ||
+		    (BPF_CLASS(insn->code) == BPF_STX && BPF_MODE(insn->code) == BPF_ATOMIC) ||
+		    (insn->code && insn->dst_reg == BPF_REG_0))
+			return call + 1;
+	if (insn->dst_reg != BPF_REG_0 || insn->imm)
+		return call + 1;
+	if (insn->code == (BPF_JMP | BPF_JEQ | BPF_K))
+		return insn + 1 + insn->off;
+	return insn->code == (BPF_JMP | BPF_JNE | BPF_K) ? insn + 1 : call + 1;
+}
+
+/* Instructions from this one to the end of its function, or 0 if those of a successor miss. */
+static u32 straight(const struct bpf_prog *prog, const u32 *counts, const struct bpf_insn *insn)
+{
+	const struct bpf_insn *next = insn + 1, *other = NULL;
+	bool is_call = insn->code == (BPF_JMP | BPF_CALL);
+	u32 count, more = 0;
+
+	if (insn->code == (BPF_JMP | BPF_EXIT))
+		return 1;
+	if (is_turn(insn))
+		next = after_turns(insn);
+	else if (is_call && insn->src_reg == BPF_PSEUDO_CALL)
+		other = next + insn->imm;
+	else if (insn->code == (BPF_JMP32 | BPF_JA))
+		next += insn->imm;
+	else if (insn->code == (BPF_JMP | BPF_JA))
+		next += insn->off;
+	else if (BPF_CLASS(insn->code) == BPF_JMP32 ||
+		 (BPF_CLASS(insn->code) == BPF_JMP && !is_call))
+		other = next + insn->off;
+	count = counts[next - prog->insnsi];
+	if (other)
+		more = counts[other - prog->insnsi];
+	if (!count || (other && !more))
+		return 0;
+	return min(1 + (is_call ? count + more : max(count, more)), STRAIGHT_MAX + 1);
+}
+
 /*
- * Refuses programs that sleep, and loops without a limit of turns: may_goto, and the iterators of
- * vmlinux, whose kfuncs have the offset 0.
+ * Every way through a program that gets no turn must end, and soon: so it ends after the iterator
+ * has reached its limits, and takes no long time between turns. Returns why it does not, or NULL.
  */
-static int read_policy_check_member(const struct btf_type *type, const struct btf_member *member,
-				    const struct bpf_prog *prog)
+static const char *check_loops(const struct bpf_prog *prog)
+{
+	u32 *counts = kvcalloc(prog->len, sizeof(*counts), GFP_KERNEL);
+	int i, missing = 1, passes;
+	bool is_long = false;
+
+	if (!counts)
+		return "no memory";
+	for (passes = 0; missing && passes < PASSES_MAX; passes++) {
+		missing = 0;
+		for (i = prog->len - 1; i >= 0; i--) {
+			if (!counts[i])
+				counts[i] = straight(prog, counts, prog->insnsi + i);
+			missing += !counts[i];
+			is_long |= counts[i] > STRAIGHT_MAX;
+		}
+	}
+	kvfree(counts);
+	if (missing)
+		return "a loop without bpf_iter_read_policy";
+	return is_long ? "too many instructions without a turn of a loop" : NULL;
+}
+
+/* Why a program is refused, or NULL. The kfuncs of vmlinux have the offset 0. */
+static const char *refusal(const struct bpf_prog *prog)
 {
 	const struct bpf_insn *insn;
 
 	if (prog->sleepable)
-		return -EINVAL;
-	for (insn = prog->insnsi; insn < prog->insnsi + prog->len; insn++)
+		return "it may sleep";
+	for (insn = prog->insnsi; insn < prog->insnsi + prog->len; insn++) {
 		if (insn->code == (BPF_JMP | BPF_JCOND) ||
-		    (insn->code == (BPF_JMP | BPF_CALL) &&
-		     insn->src_reg == BPF_PSEUDO_KFUNC_CALL && !insn->off))
-			return -EACCES;
-	return 0;
+		    insn->code == (BPF_JMP | BPF_JA | BPF_X))
+			return "may_goto or a jump by a table";
+		if (bpf_pseudo_kfunc_call(insn) && !insn->off)
+			return "a kfunc of vmlinux";
+	}
+	return check_loops(prog);
+}
+
+static int read_policy_check_member(const struct btf_type *type, const struct btf_member *member,
+				    const struct bpf_prog *prog)
+{
+	const char *reason = refusal(prog);
+
+	if (reason)
+		pr_warn("read_policy: %s refused: %s\n", prog->aux->name, reason);
+	return reason ? -EACCES : 0;
 }
 
 static int read_policy_init_member(const struct btf_type *type, const struct btf_member *member,

@@ -127,8 +127,8 @@ pub(crate) struct Args {
     what_if: Vec<ArrayChange>,
 
     /// Compare the layouts that md, ZFS and btrfs offer on these disks, for reads, writes, rebuild
-    /// and space: devices of this machine, models, models with a size (hdd-smr:8TB), 4*MODEL.
-    /// --system names one system
+    /// and space: devices of this machine, models, models with a size (hdd-smr:8TB), products
+    /// (WD40EFRX), 4*MODEL. --system names one system
     #[arg(long, value_name = "DISK", num_args = 1..,
           conflicts_with_all = ["array", "what_if", "probe", "measured", "report", "policy"])]
     new: Vec<String>,

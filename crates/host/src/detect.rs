@@ -60,7 +60,7 @@ pub(crate) use identity::{
 use mirrorball_disk::array_file::ModelConfidence;
 use mirrorball_lab::evaluation::advice::chosen_system::VERSION;
 pub(crate) use model_choice::is_made_up;
-pub use model_choice::{ModelChoice, model_of_class};
+pub use model_choice::{ModelChoice, model_of_class, model_of_product};
 pub use stack::StackLayer;
 pub use sysroot::Sysroot;
 

@@ -16,7 +16,7 @@ use crate::screen;
 use anyhow::{Result, anyhow};
 use mirrorball_core::units::{Nanos, parse_bytes};
 use mirrorball_disk::array_file::{ArraySpec, MemberSource, model_name};
-use mirrorball_host::detect::{Sysroot, disk_at};
+use mirrorball_host::detect::{Sysroot, disk_at, model_of_product};
 use mirrorball_lab::evaluation::advice::answer::ArrayAnswer;
 use mirrorball_lab::evaluation::advice::chosen_system::ChosenSystem;
 use mirrorball_lab::evaluation::advice::maintenance::{MaintenanceOptions, rebuild_time};
@@ -158,13 +158,19 @@ fn new_disk(sysroot: &Sysroot, number: usize, name: &str) -> Result<NewDisk> {
         let name = format!("{} ({})", model.profile, model.confidence.name());
         return Ok(NewDisk { name, device: format!("/dev/{device}"), table });
     }
+    if let Some((model, size)) = model_of_product(name) {
+        let size = size.map_or_else(String::new, |bytes| format!("size = \"{bytes}\"\n"));
+        let table = format!("model = {model:?}\nconfidence = \"known model\"\n{size}");
+        let name = format!("{name} ({model})");
+        return Ok(NewDisk { name, device: format!("DISK{number}"), table });
+    }
     let (model, size) = match name.split_once(':') {
         Some((model, size)) => (model, Some(size)),
         None => (name, None),
     };
     let model = model_name(model).map_err(|error| {
-        let help = "a disk of --new is a model, a model with a size such as hdd-smr:8TB, or a \
-                    device of this machine such as /dev/sda";
+        let help = "a disk of --new is a model, a model with a size such as hdd-smr:8TB, a product \
+                    such as WD40EFRX, or a device of this machine such as /dev/sda";
         if name.starts_with("/dev/") {
             return anyhow!("--new: there is no disk {name}\n  help: {help}");
         }

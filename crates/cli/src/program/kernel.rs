@@ -155,8 +155,8 @@ impl KernelPrograms {
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = lines[lines.len().saturating_sub(4)..].join("\n  ");
         Err(Failure::WrongUse(anyhow!(
-            "the kernel refuses `{}`\n  {last}\n  help: compile it with -DMB_KERNEL, and see \
-             docs/policies.md for what the verifier accepts",
+            "the kernel refuses `{}`\n  {last}\n  help: compile it with -DMB_KERNEL; dmesg says \
+             what the module refuses, docs/policies.md what the verifier accepts",
             object.display()
         )))
     }

@@ -109,7 +109,7 @@ impl DetectedDisk {
 }
 
 /// The capacity in a model name: `870 EVO 4TB`, `ST4000VN008`, `WD40EFRX`, `CT1000MX500SSD1`.
-fn size_in_model(model: &str) -> Option<u64> {
+pub(super) fn size_in_model(model: &str) -> Option<u64> {
     model.split([' ', '-', '_']).find_map(gigabytes_in_word).map(|size| size * 1_000_000_000)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The table is `known_models.toml`. Each choice says how certain it is.
 
-use super::disk::{DetectedDisk, DiskBus};
+use super::disk::{DetectedDisk, DiskBus, size_in_model};
 use mirrorball_core::units::parse_bytes;
 use mirrorball_disk::array_file::ModelConfidence;
 use serde::{Deserialize, Serialize, Serializer};
@@ -92,6 +92,21 @@ pub fn model_of_class(is_rotational: bool) -> &'static str {
     let mut any = TABLE.class.iter().filter(is_any);
     let found = any.find(|class| class.rotational.is_none_or(|it| it == is_rotational));
     found.map_or("delay", |class| &class.profile)
+}
+
+/// The profile that stands for disks of this product name, with the maker or without, and the bytes
+/// that the name says.
+pub fn model_of_product(name: &str) -> Option<(&'static str, Option<u64>)> {
+    /// Fewer characters name a series of several profiles, as `SSD 870`.
+    const NAME_MIN: usize = 8;
+    let name = name.to_uppercase();
+    let is_named_by = |prefix: &String| {
+        let without_maker = prefix.split_once(' ').map(|(_, name)| name);
+        let mut names = [Some(prefix.as_str()), without_maker].into_iter().flatten();
+        names.any(|it| it.len() >= NAME_MIN && name.starts_with(&it.to_uppercase()))
+    };
+    let known = TABLE.known.iter().find(|known| known.prefixes.iter().any(is_named_by))?;
+    Some((&known.profile, size_in_model(&name)))
 }
 
 /// True if a hypervisor or a storage target made the name of a model or vendor up.
@@ -191,6 +206,16 @@ mod tests {
         for size in TABLE.class.iter().filter_map(|class| class.size_min.as_deref()) {
             assert!(parse_bytes(size).is_ok(), "{size}");
         }
+    }
+
+    #[test]
+    fn a_product_is_found_without_its_maker_and_its_name_says_its_size() {
+        let tb = |tb: u64| Some(tb * 1_000_000_000_000);
+        assert_eq!(model_of_product("WD40EFRX"), Some(("hdd-5k4-4tb", tb(4))));
+        assert_eq!(model_of_product("wdc wd40efrx-68n32n0"), Some(("hdd-5k4-4tb", tb(4))));
+        assert_eq!(model_of_product("ST8000DM004"), Some(("hdd-smr", tb(8))));
+        assert_eq!(model_of_product("Samsung SSD 870 EVO 4TB").map(|it| it.1), Some(tb(4)));
+        assert_eq!(model_of_product("hdd-7k2"), None);
     }
 
     #[test]
