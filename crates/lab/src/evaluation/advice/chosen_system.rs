@@ -154,3 +154,37 @@ impl Offered {
         Advice::new(study, self.system, &self.settings, &self.now, array, failed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mirrorball_disk::array_file::ArrayFile;
+
+    /// What a system says of an array of equal disks with this profile.
+    fn check(system: &str, profile: &str, count: usize) -> Result<(), String> {
+        let text = format!(
+            "name = \"equal\"\nprofile = \"{profile}\"\n[[member]]\nmodel = \"hdd-7k2-ent\"\n\
+             count = {count}\n"
+        );
+        let array = ArrayFile::parse(&text, "equal.toml").unwrap().spec;
+        systems::find(system).unwrap().check_profile(&array).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_part_of_a_system_is_for_arrays_of_its_profiles() {
+        assert_eq!((check("md", "raid1", 2), check("zfs", "raid1", 2)), (Ok(()), Ok(())));
+        let error = check("md-raid10", "raid1", 2).unwrap_err();
+        assert_eq!(error, "md-raid10: the array has profile raid1\n  help: give --system md");
+    }
+
+    #[test]
+    fn a_system_that_mirrors_on_all_devices_has_no_array_with_fewer_copies() {
+        for system in ["btrfs", "bcachefs"] {
+            assert_eq!(check(system, "raid1", 3), Ok(()));
+        }
+        let error = check("md", "raid1", 3).unwrap_err();
+        assert!(error.contains("md: it has a copy on each device, and the array 2 copies on 3"));
+        assert!(error.ends_with("for an array of md write `layout = \"md-raid1\"`"), "{error}");
+        assert!(check("zfs", "raid1", 3).is_err() && check("lvm", "raid1c3", 4).is_err());
+    }
+}

@@ -458,27 +458,6 @@ fn each_word_in_capitals_is_explained() {
 }
 
 #[test]
-fn a_part_of_a_system_is_for_arrays_of_its_profiles() {
-    let check = |name: &str| find(name).unwrap().check_profile(&hdd_and_ssd());
-    assert_eq!((check("md"), check("zfs")), (Ok(()), Ok(())));
-    let error = check("md-raid10").unwrap_err().to_string();
-    assert_eq!(error, "md-raid10: the array has profile raid1\n  help: give --system md");
-}
-
-#[test]
-fn a_system_that_mirrors_on_all_devices_has_no_array_with_fewer_copies() {
-    let member = "[[member]]\nmodel = \"hdd-7k2-ent\"\nsize = \"1TB\"\n";
-    let text = format!("name = \"three\"\nprofile = \"raid1\"\n{}", member.repeat(3));
-    let array = array(&text);
-    let check = |name: &str| find(name).unwrap().check_profile(&array).map_err(|it| it.to_string());
-    assert_eq!((check("btrfs"), check("bcachefs")), (Ok(()), Ok(())));
-    let error = check("md").unwrap_err();
-    assert!(error.contains("md: it has a copy on each device, and the array 2 copies on 3"));
-    assert!(error.ends_with("help: for an array of md write `layout = \"md-raid1\"`"), "{error}");
-    assert!(check("zfs").is_err() && check("lvm").is_err());
-}
-
-#[test]
 fn what_a_later_kernel_has_is_named_with_its_version() {
     let takes = "Linux 6.14 or later and a kernel built with CONFIG_BTRFS_EXPERIMENTAL".to_owned();
     let in_6_12 = |offered: &str| {
