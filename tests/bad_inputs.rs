@@ -120,6 +120,7 @@ fn what_is_not_there_is_named_with_what_to_give() {
         (&["check", "foo.toml"], &["foo.toml: [source]: unknown system `foo`", "the systems are"]),
         (&["check", "uri.toml"], &["uri.toml:2: `http://x` is not the URI", uri]),
         (&["advise", "hdd-ssd-raid"], &["did you mean the built-in array `hdd-ssd-raid1`?"]),
+        (&["models", "nvme-gen5"], &["did you mean `nvme-gen3` or `nvme-gen4`?"]),
         (&["advise", "--new", "2*hdd-7k2-4t"], &["did you mean `hdd-7k2-4tb`?"]),
         (
             &["compare", "two-hdd-raid1", "seq-read", "-p", "mine/mine.c"],

@@ -6,7 +6,7 @@ use crate::{folders, numbers};
 use anyhow::{anyhow, bail};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::{ARRAY_BYTES_MAX, MEMBER_BYTES_MIN};
-use mirrorball_core::suggest::closest_name;
+use mirrorball_core::suggest::did_you_mean;
 use mirrorball_core::units::format_bytes;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_disk::profile::ModelProfile;
@@ -175,14 +175,14 @@ fn unknown(what: &str) -> Failure {
     let models: Vec<&str> = ModelProfile::builtin_names().collect();
     let arrays: Vec<&str> = ArrayFile::builtin_names().collect();
     let unknown = Diagnostic::new(format!("no model or array is named `{what}`"));
-    let help = match closest_name(what, models.iter().copied().chain(arrays.iter().copied())) {
-        Some(name) => format!("did you mean `{name}`?"),
-        None => format!(
+    let help = did_you_mean(what, models.iter().chain(&arrays).copied());
+    let help = help.unwrap_or_else(|| {
+        format!(
             "the models are {}; the built-in arrays are {}; other arrays are TOML files",
             models.join(", "),
             arrays.join(", ")
-        ),
-    };
+        )
+    });
     Failure::WrongUse(unknown.with_help(help).into())
 }
 

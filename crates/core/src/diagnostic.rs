@@ -10,7 +10,7 @@
 //! Messages quote what the user wrote. Control characters in a quotation would move the cursor of
 //! a terminal or start an escape sequence, so [`Escaped`] shows them as `\u{1b}`.
 
-use crate::suggest::closest_name;
+use crate::suggest::did_you_mean;
 use std::fmt;
 
 /// An error in a text that a user wrote: where, what is wrong, and what to do.
@@ -111,14 +111,12 @@ impl Diagnostic {
         self
     }
 
-    /// Adds the candidate that `word` most likely meant. If none is near, adds `listing` and all
+    /// Adds the candidates that `word` most likely meant. If none is near, adds `listing` and all
     /// candidates.
     #[must_use]
     pub fn with_suggestion(self, word: &str, candidates: &[&str], listing: &str) -> Diagnostic {
-        self.with_help(match closest_name(word, candidates.iter().copied()) {
-            Some(name) => format!("did you mean `{name}`?"),
-            None => format!("{listing} {}", candidates.join(", ")),
-        })
+        let listed = || format!("{listing} {}", candidates.join(", "));
+        self.with_help(did_you_mean(word, candidates.iter().copied()).unwrap_or_else(listed))
     }
 }
 

@@ -5,6 +5,8 @@
 //! models, job options and array keys all use this function, so that every message suggests by one
 //! rule.
 
+use std::fmt::Display;
+
 /// The candidate that is most likely meant by `word`, or `None` if none is close.
 ///
 /// A candidate that begins with `word` (of at least three letters) comes first, the shortest of
@@ -14,9 +16,33 @@ pub fn closest_name<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
+    closest_names(word, candidates).first().copied()
+}
+
+/// The question whether `word` means the candidate that is closest, or one of those as close.
+pub fn did_you_mean<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    let names = closest_names(word, candidates);
+    (!names.is_empty()).then(|| format!("did you mean {}?", alternatives(&names)))
+}
+
+/// `a`, `b` or `c`, between backticks.
+pub(crate) fn alternatives<S: Display>(names: &[S]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => quoted.concat(),
+    }
+}
+
+/// The candidates that are closest to `word`, all of equals.
+fn closest_names<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let word = word.to_lowercase();
     let letters = word.chars().count();
-    let mut best: Option<((Likeness, usize), &str)> = None;
+    let mut best: Option<(Likeness, usize)> = None;
+    let mut names = Vec::new();
     for candidate in candidates {
         let lower = candidate.to_lowercase();
         let length = lower.chars().count();
@@ -34,11 +60,15 @@ pub fn closest_name<'a>(
         } else {
             continue;
         };
-        if best.is_none_or(|(least, _)| likeness < least) {
-            best = Some((likeness, candidate));
+        if best.is_none_or(|least| likeness < least) {
+            best = Some(likeness);
+            names.clear();
+        }
+        if best == Some(likeness) && !names.contains(&candidate) {
+            names.push(candidate);
         }
     }
-    best.map(|(_, candidate)| candidate)
+    names
 }
 
 /// How a candidate resembles the word, the better first.
@@ -125,7 +155,12 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_equals_is_taken() {
+    fn the_first_of_equals_is_taken_and_all_are_suggested() {
         assert_eq!(closest_name("cat", ["bat", "rat"]), Some("bat"));
+        let suggested = |names: &[&str]| did_you_mean("cat", names.iter().copied());
+        let three = "did you mean `bat`, `rat` or `hat`?";
+        assert_eq!(suggested(&["bat", "rat", "zebra", "rat", "hat"]).as_deref(), Some(three));
+        assert_eq!(suggested(&["bat", "cats"]).as_deref(), Some("did you mean `cats`?"));
+        assert_eq!(suggested(&["zebra"]), None);
     }
 }

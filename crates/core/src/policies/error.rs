@@ -3,7 +3,7 @@
 use super::value::ValueProblem;
 use super::{ParameterInfo, ProgramParameter, all, families, modifiers};
 use crate::diagnostic::Diagnostic;
-use crate::suggest::closest_name;
+use crate::suggest::{alternatives, closest_name};
 
 /// A policy string without a policy: empty, or `modifiers` only (`+hedge`).
 pub(super) fn missing_policy(modifiers: Option<&str>) -> Diagnostic {
@@ -217,16 +217,6 @@ fn similar_names(name: &str) -> Vec<String> {
 /// Part of a name after the slash; the whole name if it has none.
 fn second_part(name: &str) -> &str {
     name.split_once('/').map_or(name, |(_, part)| part)
-}
-
-/// Formats names as "`a`, `b` or `c`".
-fn alternatives(names: &[String]) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    match quoted.split_last() {
-        Some((last, [])) => last.clone(),
-        Some((last, others)) => format!("{} or {last}", others.join(", ")),
-        None => String::new(),
-    }
 }
 
 fn all_modifiers() -> String {

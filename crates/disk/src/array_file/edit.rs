@@ -10,7 +10,7 @@ use crate::link::LinkParameters;
 use crate::profile::ModelProfile;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::{ArrayLayout, LayoutKind, Profile};
-use mirrorball_core::suggest::closest_name;
+use mirrorball_core::suggest::did_you_mean;
 use mirrorball_core::units::{SECTOR_BYTES, parse_bytes};
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
@@ -316,9 +316,9 @@ pub fn model_name(model: &str) -> Result<String, Diagnostic> {
     if known.contains(&model) {
         return Ok(model.to_owned());
     }
-    let help = match (ModelProfile::names_that_begin(model), closest_name(model, known)) {
+    let help = match (ModelProfile::names_that_begin(model), did_you_mean(model, known)) {
         (Some(kin), _) => kin,
-        (None, Some(near)) => format!("did you mean `{near}`? `mirrorball models` lists all"),
+        (None, Some(near)) => format!("{near} `mirrorball models` lists all"),
         (None, None) => {
             "`mirrorball models` lists all; a path of a model file ends in .toml".to_owned()
         }

@@ -21,7 +21,7 @@ pub use version::Version;
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::ArrayLayout;
 use mirrorball_core::policies::{self, Spec};
-use mirrorball_core::suggest::closest_name;
+use mirrorball_core::suggest::did_you_mean;
 use mirrorball_disk::array_file::ArraySpec;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -230,10 +230,8 @@ pub fn all() -> &'static [System] {
 pub fn find(name: &str) -> Result<&'static System, Diagnostic> {
     let names = || all().iter().map(|system| system.name);
     all().iter().find(|system| system.name == name).ok_or_else(|| {
-        let help = match closest_name(name, names()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("the systems are {}", listed_names().join(", ")),
-        };
+        let listed = || format!("the systems are {}", listed_names().join(", "));
+        let help = did_you_mean(name, names()).unwrap_or_else(listed);
         let what = match name {
             "" => "the name of the system is missing".to_owned(),
             name => format!("unknown system `{name}`"),

@@ -5,7 +5,7 @@
 
 use super::error::job_error;
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::suggest::closest_name;
+use mirrorball_core::suggest::did_you_mean;
 
 /// Requests that an engine keeps in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,12 +110,11 @@ impl Engine {
         let names = |row: &(&'static str, _, _)| row.0.split(' ');
         let found = TABLE.iter().find(|row| names(row).any(|known| known == name));
         let &(_, depth, path) = found.ok_or_else(|| {
-            let help = match closest_name(name, TABLE.iter().flat_map(names)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "write the engine that it resembles, for example io_uring if it keeps \
-                         `iodepth` requests in flight, else psync"
-                    .to_owned(),
-            };
+            let help = did_you_mean(name, TABLE.iter().flat_map(names)).unwrap_or_else(|| {
+                "write the engine that it resembles, for example io_uring if it keeps `iodepth` \
+                 requests in flight, else psync"
+                    .to_owned()
+            });
             job_error(format!("`{name}` is no engine of fio 3.42"), help)
         })?;
         match path {

@@ -15,7 +15,7 @@ use super::lists;
 use super::pragma;
 use super::setters::{self, Setter};
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::suggest::closest_name;
+use mirrorball_core::suggest::did_you_mean;
 use mirrorball_core::units::Nanos;
 
 /// Options with the same treatment.
@@ -61,9 +61,9 @@ impl OptionRow {
 pub(super) fn find(name: &str) -> Result<&'static OptionRow, Diagnostic> {
     ROWS.iter().find(|row| row.has(name)).ok_or_else(|| {
         let known = ROWS.iter().flat_map(OptionRow::names);
-        let help = match closest_name(name, known) {
+        let help = match did_you_mean(name, known) {
             _ if pragma::WORDS.contains(&name) => pragma::help_for_option(name),
-            Some(near) => format!("did you mean `{near}`?"),
+            Some(near) => near,
             None => match spaced(name) {
                 Some((option, value)) => {
                     format!("write `=` between the option and its value: {option}={value}")

@@ -2,7 +2,7 @@
 
 use super::error::job_error;
 use mirrorball_core::diagnostic::Diagnostic;
-use mirrorball_core::suggest::closest_name;
+use mirrorball_core::suggest::did_you_mean;
 
 /// Values of a word that is on or off.
 pub(super) const YES_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
@@ -38,9 +38,7 @@ pub(super) fn one_of<T: Copy>(
 }
 
 fn unknown(what: &str, word: &str, known: &[&str]) -> Diagnostic {
-    let help = match closest_name(word, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known are {}", known.join(", ")),
-    };
+    let help = did_you_mean(word, known.iter().copied());
+    let help = help.unwrap_or_else(|| format!("known are {}", known.join(", ")));
     job_error(format!("unknown {what} `{word}` in a `mirrorball:` comment"), help)
 }

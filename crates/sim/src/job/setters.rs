@@ -9,7 +9,7 @@ use super::replay_draft;
 use super::spec::{Access, AddressModifier, Arrivals, Direction, Mix, SizeOrPercent, SizeShare};
 use super::value::{self, KbBase};
 use mirrorball_core::diagnostic::{Diagnostic, Escaped};
-use mirrorball_core::suggest::closest_name;
+use mirrorball_core::suggest::did_you_mean;
 use mirrorball_core::units::Nanos;
 
 /// Kind of an option's value, and the function that stores it in the draft.
@@ -287,9 +287,7 @@ fn rate_of(text: &str, base: KbBase) -> Result<Option<u64>, Diagnostic> {
 }
 
 pub(super) fn unknown(word: &str, known: &[&str]) -> Diagnostic {
-    let help = match closest_name(word, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("supported are {}", known.join(", ")),
-    };
+    let help = did_you_mean(word, known.iter().copied());
+    let help = help.unwrap_or_else(|| format!("supported are {}", known.join(", ")));
     job_error(format!("`{word}` is not supported"), help)
 }
