@@ -1,8 +1,9 @@
 //! Parsing of the command line by clap, with commands in groups and examples in whole lines.
 
 use crate::screen;
-use clap::error::{ContextKind, ContextValue, Error};
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Command, Parser};
+use mirrorball_core::suggest::closest_name;
 use mirrorball_lab::report::wrapped;
 use std::ffi::OsString;
 
@@ -24,7 +25,9 @@ fn try_parse<P: Parser>(words: Vec<OsString>) -> Result<P, Error> {
     command.build();
     let mut command = with_grouped_commands(command, width);
     let matches = command.try_get_matches_from_mut(&words);
-    let matches = matches.map_err(|error| suggesting(nearest_first(error), &command, &words))?;
+    let matches = matches.map_err(|error| {
+        with_example(suggesting(nearest_first(error), &command, &words), &command, &words)
+    })?;
     P::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
@@ -50,8 +53,7 @@ fn suggesting(mut error: Error, command: &Command, words: &[OsString]) -> Error 
     if known.into_iter().any(|kind| error.get(kind).is_some()) {
         return error;
     }
-    let named = words.iter().filter_map(|word| word.to_str());
-    let at = named.fold(command, |at, word| at.find_subcommand(word).unwrap_or(at));
+    let at = named_command(command, words);
     let option = missing.strip_prefix("--");
     let has = |below: &&Command| match option {
         Some(option) => below.get_arguments().any(|it| it.get_long() == Some(option)),
@@ -63,9 +65,45 @@ fn suggesting(mut error: Error, command: &Command, words: &[OsString]) -> Error 
     let commands = at.get_subcommands().filter(has);
     let commands =
         commands.map(|it| format!("{from} {} {missing}", it.get_name()).trim().to_owned());
-    let commands: Vec<String> = commands.collect();
+    let mut commands: Vec<String> = commands.collect();
+    if commands.is_empty() && option.is_none() {
+        let near = closest_name(missing, at.get_subcommands().map(Command::get_name));
+        commands.extend(near.map(str::to_owned));
+    }
     if !commands.is_empty() {
         error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(commands));
+    }
+    error
+}
+
+/// The command that these words lead to.
+fn named_command<'a>(command: &'a Command, words: &[OsString]) -> &'a Command {
+    let named = words.iter().filter_map(|word| word.to_str());
+    named.fold(command, |at, word| at.find_subcommand(word).unwrap_or(at))
+}
+
+/// The error about a missing argument or value, with the first example that has it.
+fn with_example(mut error: Error, command: &Command, words: &[OsString]) -> Error {
+    let is_empty = |value: &ContextValue| *value == ContextValue::String(String::new());
+    let missing = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(names))) => names.first(),
+        (ErrorKind::InvalidValue, Some(ContextValue::String(name)))
+            if error.get(ContextKind::InvalidValue).is_some_and(is_empty) =>
+        {
+            Some(name)
+        }
+        _ => None,
+    };
+    let help = named_command(command, words).get_after_help().map(ToString::to_string);
+    let (Some(missing), Some(help)) = (missing, help) else { return error };
+    // Positional arguments have no name in an example.
+    let option = missing.split([' ', '<', '[', '=']).next().unwrap_or_default();
+    let lines: Vec<&str> = help.lines().collect();
+    let commands = lines.split_inclusive(|line| !line.ends_with('\\')).map(|it| it.join("\n"));
+    let mut examples = commands.filter(|it| it.starts_with("  mirrorball "));
+    if let Some(example) = examples.find(|it| it.contains(option)) {
+        let tip = format!("for example\n{example}");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
 }
@@ -157,6 +195,20 @@ mod tests {
     #[test]
     fn the_nearest_command_is_named_first() {
         assert!(refusal(&["compar"]).contains("'compare', 'clear'"), "{}", refusal(&["compar"]));
+        assert!(refusal(&["help", "compar"]).contains("'compare'"));
+    }
+
+    #[test]
+    fn a_missing_argument_or_value_is_answered_with_an_example() {
+        for (words, expected) in [
+            (&["explain"][..], "mirrorball explain two-ssd-raid1 rand-4k-qd32\n"),
+            (&["advise", "--new"], "mirrorball advise --new /dev/sda /dev/sdb\n"),
+            (&["advise", "-o", "a.toml"], "mirrorball advise /srv/data --probe -o my-array.toml\n"),
+        ] {
+            let message = refusal(words);
+            assert!(message.contains(&format!("tip: for example\n  {expected}")), "{message}");
+        }
+        assert!(!refusal(&["advise", "--repeats", "x"]).contains("for example"));
     }
 
     #[test]
