@@ -226,7 +226,7 @@ impl Grid {
             (false, 1) => format!("{group} {title}"),
             (false, _) => group.clone(),
         };
-        whole.replace('\n', " ")
+        whole.replace("-\n", "").replace('\n', " ")
     }
 
     /// Shortens group headings to their columns, and then the longest names, until the table fits
@@ -305,7 +305,7 @@ fn all_clipped(names: &[String], length_max: usize) -> Option<Vec<String>> {
         let mistaken: Vec<usize> =
             (0..names.len()).filter(|&index| is_mistaken(index, &shown)).collect();
         if mistaken.is_empty() {
-            return Some(shown);
+            return Some(alike(names, shown));
         }
         for index in mistaken {
             let end = end + telling_end(&names[index]);
@@ -318,6 +318,26 @@ fn all_clipped(names: &[String], length_max: usize) -> Option<Vec<String>> {
         }
     }
     None
+}
+
+/// The shortened names, where the start of one begins that of another with the shorter start, if
+/// they stay different.
+fn alike(names: &[String], shown: Vec<String>) -> Vec<String> {
+    let parts = |index: usize| {
+        let is_short = shown[index] != names[index];
+        shown[index].rsplit_once("..").filter(|(_, end)| is_short && !end.is_empty())
+    };
+    let all = 0..names.len();
+    let starts: Vec<&str> = all.clone().filter_map(|index| Some(parts(index)?.0)).collect();
+    let even = |index: usize| {
+        let (start, end) = parts(index)?;
+        let shorter = starts.iter().filter(|it| start.starts_with(**it));
+        Some(format!("{}..{end}", shorter.min_by_key(|it| it.len())?))
+    };
+    let even = |index| even(index).unwrap_or_else(|| shown[index].clone());
+    let alike: Vec<String> = all.clone().map(even).collect();
+    let is_mixed = |a: usize| (0..a).any(|b| alike[a] == alike[b] && names[a] != names[b]);
+    if all.clone().any(is_mixed) { shown } else { alike }
 }
 
 /// The name without a part before its last `end` characters, where it is longer than `length_max`.
@@ -397,11 +417,11 @@ mod tests {
         let shown = ["md..2012", "md..2016", "zfs/mi..", "md..2012"].map(str::to_owned).to_vec();
         assert_eq!(clip(&releases, 8), Some(shown));
         let layouts = ["md-raid10-near:2", "md-raid10-far:2", "md-raid10-offset:2"];
-        let shown = ["md-rai..near:2", "md-raid..far:2", "md-r..offset:2"].map(str::to_owned);
+        let shown = ["md-r..near:2", "md-r..far:2", "md-r..offset:2"].map(str::to_owned);
         assert_eq!(clip(&layouts, 14).unwrap(), shown, "the word that differs stays whole");
         assert_eq!(clip(&["md/raid1-2012", "md/raid1-2022"], 4), None, "no room for a difference");
         let sizes = ["btrfs/round-robin:96K", "btrfs/round-robin:256K", "btrfs/round-robin:4M"];
-        let shown = ["btrfs/round-ro..:96K", "btrfs/round-r..:256K", "btrfs/round-robin:4M"];
+        let shown = ["btrfs/round-r..:96K", "btrfs/round-r..:256K", "btrfs/round-robin:4M"];
         assert_eq!(clip(&sizes, 20).unwrap(), shown, "no part of a size, which is another one");
         let counted = clip(&["md/raid1-weighted and 12 others", "md/raid1 +8"], 22).unwrap();
         assert_eq!(counted, ["md/rai.. and 12 others", "md/raid1 +8"]);

@@ -245,6 +245,18 @@ mod tests {
     }
 
     #[test]
+    fn commands_fit_the_terminal_and_a_shell_joins_their_lines() {
+        let command =
+            "mdadm --create /dev/md0 --level=1 --raid-devices=2 DISK2 --write-mostly DISK1";
+        for width in [40, 60, 80] {
+            let text = lines("create", &[command.to_owned()], width);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            let words: Vec<&str> = text.split_whitespace().filter(|it| *it != "\\").collect();
+            assert!(text.contains(" \\\n") && words.join(" ") == format!("create {command}"));
+        }
+    }
+
+    #[test]
     fn rows_fit_a_narrow_terminal_and_what_is_left_out_is_named() {
         let names = ["md-raid10-near:2", "md-raid10-far:2", "md-raid10-offset:2"];
         let layouts = names.map(|name| layout(name, 100.0, 80.0, 4.0)).to_vec();
@@ -255,7 +267,7 @@ mod tests {
         assert!(table.clone().all(|line| line.chars().count() <= 40), "{text}");
         let table = table.collect::<Vec<_>>().join(" ");
         for word in ["near:2", "far:2", "offset:2"] {
-            assert!(table.contains(&format!("..{word} ")), "{text}");
+            assert!(table.contains(&format!(" md-r..{word} ")), "{text}");
         }
         assert!(table.contains("left out of 40 columns: survives; space; setting"), "{text}");
         assert!(table.contains("or take --format json"), "{text}");

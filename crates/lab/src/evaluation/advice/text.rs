@@ -142,7 +142,7 @@ fn members(answer: &ArrayAnswer, before: &[AnsweredMember], width: usize) -> Str
     text
 }
 
-/// The advice for a terminal of `width` characters. Commands are never broken.
+/// The advice for a terminal of `width` characters. A shell joins the lines of a command again.
 pub fn render(advice: &Advice, width: usize) -> String {
     let assumed = if advice.now_is_assumed { ASSUMED } else { "" };
     let now = entry("You have", &format!("{}{assumed}{}", advice.now, unserved(advice)), width);
@@ -236,27 +236,32 @@ fn command_lines(commands: &Commands, width: usize) -> String {
 }
 
 pub(super) fn lines(name: &str, commands: &[String], width: usize) -> String {
-    if width >= NARROW {
-        let indent = " ".repeat(NAME_WIDTH);
-        return commands.iter().map(|it| format!("{indent}{name:<6} {it}\n")).collect();
-    }
+    let (head, indent) = match width >= NARROW {
+        true => (format!("{:NAME_WIDTH$}{name:<6} ", ""), NAME_WIDTH + 7),
+        false => (format!("{:INDENT_NARROW$}{name}\n{:INDENT_NARROW$}", "", ""), INDENT_NARROW),
+    };
     let named = |command: &String| {
+        if indent + command.chars().count() <= width {
+            return format!("{head}{command}\n");
+        }
         let (command, remark) = command.split_once("  # ").unwrap_or((command, ""));
         let remark = if remark.is_empty() { String::new() } else { entry("", remark, width) };
-        let lines = continued(command, width).join(" \\\n    ");
-        format!("{:INDENT_NARROW$}{name}\n  {lines}\n{remark}", "")
+        // Two blanks more in front of a further line, and a backslash behind.
+        let further = format!(" \\\n{:indent$}  ", "");
+        let lines = continued(command, width.saturating_sub(indent + 4)).join(&further);
+        format!("{head}{lines}\n{remark}")
     };
     commands.iter().map(named).collect()
 }
 
-/// A command in lines that a shell joins again, where it can be broken: not within quotes.
+/// A command in lines of at most `width` that a shell joins again, where it can be broken: not
+/// within quotes.
 fn continued(command: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut quotes = 0;
     for word in command.split(' ') {
         let line = lines.last_mut().expect("there is a line");
-        // Four blanks in front and a backslash behind.
-        let is_long = line.chars().count() + 1 + word.chars().count() + 6 > width;
+        let is_long = line.chars().count() + 1 + word.chars().count() > width;
         if line.is_empty() || !is_long || quotes % 2 == 1 {
             *line += if line.is_empty() { "" } else { " " };
             *line += word;
