@@ -15,6 +15,7 @@ use crate::experiment::inputs::Inputs;
 use crate::experiment::record::{FAIR_ORACLE, ORACLE, PROGRAM_VERSION};
 use anyhow::{Result, anyhow, bail};
 use mirrorball_core::member::MemberState;
+use mirrorball_core::policies::short_policy_name;
 use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::MemberSpec;
 use mirrorball_sim::engine::{self, Checks, PolicyUnderTest, Simulation};
@@ -176,6 +177,7 @@ fn why_unread(member: &MemberSpec) -> Option<String> {
 impl Explained {
     pub fn title(&self) -> String {
         let Explained { array, job, policy, seed, .. } = self;
+        let policy = short_policy_name(policy);
         let count = match &self.choices[..] {
             [_] => "one choice".to_owned(),
             choices => format!("{} choices", choices.len()),

@@ -18,19 +18,22 @@ const SIZE_DROP_ORDER: u8 = 1;
 /// The stream is left out before the score and its terms.
 const STREAM_DROP_ORDER: u8 = u8::MAX;
 
-const LEGEND: [&str; 3] = [
-    "* chosen, and as good as the choice of the oracle",
-    "- chosen, but the oracle would have read the mirror marked +",
-    "expected: time that the read would take at this mirror without later requests",
+const MARKS: [(Emphasis, &str); 3] = [
+    (Emphasis::Best, "* chosen, and as good as the choice of the oracle"),
+    (Emphasis::Slower, "- chosen, but the oracle would have read the mirror marked +"),
+    (Emphasis::None, "no mark: a mirror that was not chosen"),
 ];
+const EXPECTED: &str =
+    "expected: time that the read would take at this mirror without later requests";
 
 /// Writes an explanation as a table for a terminal, with a summary.
 pub fn render(explained: &Explained, style: Style) -> String {
     let width = style.width_columns.min(TEXT_WIDTH_MAX);
     let (grid, titles) = choices(explained).fitted(style.width_columns);
     let mut text = wrapped(&explained.title(), width) + "\n\n" + &draw(&grid, style) + "\n";
-    let legend = LEGEND.map(str::to_owned);
-    for line in legend.into_iter().chain(remarks(explained)) {
+    let has = |mark: Emphasis| grid.rows.iter().any(|row| row.emphasis == mark);
+    let marks = MARKS.iter().filter(|(mark, _)| has(*mark)).map(|(_, line)| *line);
+    for line in marks.chain([EXPECTED]).map(str::to_owned).chain(remarks(explained)) {
         text += &(wrapped(&line, width) + "\n");
     }
     text += &left_out(&titles, "json", style);
@@ -45,8 +48,11 @@ fn remarks(explained: &Explained) -> Vec<String> {
     if explained.choices.iter().any(|choice| choice.background) {
         remarks.push("b after a stream: background work".to_owned());
     }
+    let policy = short_policy_name(&explained.policy);
     if !explained.has_scores() {
-        remarks.push(format!("{} gives no scores", short_policy_name(&explained.policy)));
+        remarks.push(format!("{policy} gives no scores"));
+    } else if explained.score_name() == Some("score") {
+        remarks.push(format!("score: a number without a unit, as {policy} computes it"));
     }
     if explained.is_cut_short {
         remarks.push(format!("only the first {} choices of the window are shown", READS_MAX));
