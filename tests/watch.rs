@@ -89,8 +89,12 @@ fn the_slow_disk_of_a_recording_is_named_first() {
     place.write("empty.samples", "");
     place.refuses(&["watch", "--replay", "empty.samples"], &["empty.samples: the file is empty"]);
     place.write("not.json", "x");
-    let words = ["watch", "--replay", "fine.samples", "--history", "not.json"];
-    place.refuses(&words, &["not.json is no history of disks", "remove this one"]);
+    for (option, expected) in [("--history", "no history of disks"), ("--metrics", "no metrics")] {
+        let words = ["watch", "--replay", "fine.samples", option, "not.json"];
+        place.refuses(&words, &["not.json", expected, "remove this one"]);
+    }
+    let words = ["watch", "--replay", "fine.samples", "--metrics", "disks.prom"];
+    assert!(place.run(&words).status.success(), "metrics are replaced");
 }
 
 #[test]

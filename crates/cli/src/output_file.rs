@@ -9,9 +9,12 @@ use crate::screen;
 use anyhow::{Context, Result, anyhow, bail};
 use mirrorball_lab::temporary_file::{TemporaryFile, folder_of};
 use std::fs::{self, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+
+/// Start of the files of --metrics.
+const METRICS_START: &[u8] = b"# HELP mirrorball_";
 
 /// Treatment of an existing file of the same name.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -88,6 +91,22 @@ pub(crate) fn write(path: &Path, text: &str, existing: Existing) -> Result<()> {
         (Err(error), _) if error.kind() == ErrorKind::AlreadyExists => Err(exists(path, existing)),
         (other, _) => other.with_context(|| format!("cannot write {}", path.display())),
     }
+}
+
+/// Checks the file of --metrics, which a running command replaces again and again. Fails if it has
+/// something else.
+pub(crate) fn check_metrics(path: Option<&Path>) -> Result<(), Failure> {
+    let Some(path) = path.filter(|it| it.is_file()) else { return Ok(()) };
+    let mut start = Vec::new();
+    let read = fs::File::open(path).map(|file| file.take(METRICS_START.len() as u64));
+    if read.and_then(|mut file| file.read_to_end(&mut start)).is_ok()
+        && METRICS_START.starts_with(&start)
+    {
+        return Ok(());
+    }
+    let help = "help: name another file, or remove this one";
+    let error = anyhow!("{} exists, and has no metrics of Mirrorball\n  {help}", path.display());
+    Err(Failure::WrongUse(error))
 }
 
 fn exists(path: &Path, existing: Existing) -> anyhow::Error {

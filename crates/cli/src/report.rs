@@ -136,7 +136,8 @@ pub(crate) fn write_page(folder: &Path, criteria: &Criteria) -> anyhow::Result<P
         return Err(anyhow!("{}", shown(reason)));
     }
     let path = folder.join(PAGE_FILE);
-    output_file::write(&path, &html::render(&sets), Existing::Replace)?;
+    let existing = if is_page(&path) { Existing::Replace } else { Existing::Stays };
+    output_file::write(&path, &html::render(&sets), existing)?;
     Ok(path)
 }
 

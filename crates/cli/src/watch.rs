@@ -107,6 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
 }
 
 fn watch(args: &Args) -> Result<Ending, Failure> {
+    output_file::check_metrics(args.metrics.as_deref())?;
     if let Some(file) = &args.replay {
         let watching = replayed(args, file)?;
         return conclude(args, &watching);

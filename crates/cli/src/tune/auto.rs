@@ -33,6 +33,7 @@ struct Outputs<'a> {
 }
 
 pub(super) fn run(args: &Args, sysroot: &Sysroot, target: &str) -> Result<Ending, Failure> {
+    output_file::check_metrics(args.metrics.as_deref())?;
     if args.apply && args.replay.is_some() && args.sysroot.is_none() {
         let help = "help: leave out --apply, or give the copy of a machine with --sysroot";
         let what = "--replay judges the past, and --apply would set this machine by it";
