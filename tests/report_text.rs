@@ -101,6 +101,7 @@ fn every_text_fits_a_narrow_terminal() {
     let folder = Folder::new();
     for arguments in [
         &["explain", "two-ssd-raid1", "rand-4k-qd1", "--policy", "auto", "--reads", "3"][..],
+        &["models"],
         &["models", "hdd-7k2-ent"],
         &["policies", "btrfs/pid"],
         &["policies", "md"],

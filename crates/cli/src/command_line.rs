@@ -4,7 +4,7 @@ use crate::screen;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Command, Parser};
 use mirrorball_core::suggest::closest_name;
-use mirrorball_lab::report::wrapped;
+use mirrorball_lab::report::{command_lines, wrapped};
 use std::ffi::OsString;
 
 /// The command line, or the end of the process with a message.
@@ -155,18 +155,9 @@ fn broken_example(line: &str, width: usize) -> String {
     if !line.starts_with("  mirrorball ") || line.chars().count() <= width {
         return line.to_owned();
     }
-    let (mut text, mut columns) = (String::from(" "), 1);
-    for word in line.split_whitespace() {
-        let length = word.chars().count();
-        // With a space before it, and the backslash after it.
-        if columns + 1 + length + 2 > width && columns > 4 {
-            text += " \\\n     ";
-            columns = 5;
-        }
-        text += &format!(" {word}");
-        columns += 1 + length;
-    }
-    text
+    // A longer indent of the lines behind the first, and a backslash.
+    let lines = command_lines(line.trim(), width.saturating_sub(8));
+    format!("  {}", lines.join(" \\\n      "))
 }
 
 /// Maximum width of the help in columns.
@@ -225,7 +216,7 @@ mod tests {
     fn examples_on_several_lines_are_one_command() {
         let line = "  mirrorball serve /dev/sdb /dev/sdc --export nbd:unix:/tmp/volume.sock";
         assert_eq!(broken_example(line, 100), line);
-        let expected = "  mirrorball serve /dev/sdb /dev/sdc \\\n      --export \\\n      \
+        let expected = "  mirrorball serve /dev/sdb \\\n      /dev/sdc --export \\\n      \
                         nbd:unix:/tmp/volume.sock";
         assert_eq!(broken_example(line, 40), expected);
         let prose = "Only lines that begin with the name of the program are examples of commands";

@@ -77,10 +77,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
             );
             return Err(Failure::WrongUse(error));
         }
-        several => screen::print(&listing(
-            several,
-            &place_option(args.sysroot.as_deref(), args.path.as_ref()),
-        ))?,
+        several => {
+            let place = place_option(args.sysroot.as_deref(), args.path.as_ref());
+            screen::print(&screen::broken(&listing(several, &place)))?;
+        }
     }
     Ok(ending)
 }

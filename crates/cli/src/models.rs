@@ -28,7 +28,7 @@ Examples:
   mirrorball models hdd-7k2-desktop"
 )]
 pub(crate) struct Args {
-    /// Print only this model, with notes and parameters [default: all models]
+    /// Compare this model with published figures, and print its notes and parameters
     name: Option<String>,
 }
 
@@ -44,8 +44,13 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
         Some(name) => vec![named(name).map_err(|error| Failure::WrongUse(error.into()))?],
     };
     let sheets: Vec<ProfileFigures> = profiles.into_iter().map(ProfileFigures::new).collect();
-    let tables: Vec<String> = sheets.iter().map(|sheet| sheet.table(args.name.is_some())).collect();
-    screen::print(&tables.join("\n"))?;
+    screen::print(&match &args.name {
+        None => {
+            let list: String = sheets.iter().map(ProfileFigures::heading).collect();
+            list + "\n`mirrorball models NAME` compares one with published figures\n"
+        }
+        Some(_) => sheets.iter().map(ProfileFigures::table).collect(),
+    })?;
     let all_hold = sheets.iter().all(|sheet| sheet.comparisons.iter().all(FigureCheck::holds));
     Ok(if all_hold { Ending::Done } else { Ending::FoundFailure })
 }
@@ -73,10 +78,16 @@ impl ProfileFigures {
         ProfileFigures { comparisons: compare(&profile, SEED), demerits, profile }
     }
 
-    fn table(&self, detailed: bool) -> String {
+    fn heading(&self) -> String {
         let ModelProfile { name, summary, kind, capacity_bytes, .. } = &self.profile;
-        let mut text =
-            screen::broken(&format!("{name} ({kind}, {}): {summary}\n", size(*capacity_bytes)));
+        let holds = self.comparisons.iter().all(FigureCheck::holds);
+        let missed = if holds { "" } else { " (misses a published figure)" };
+        let size = size(*capacity_bytes);
+        screen::broken(&format!("{name} ({kind}, {size}): {summary}{missed}\n"))
+    }
+
+    fn table(&self) -> String {
+        let mut text = self.heading();
         if !self.comparisons.is_empty() {
             text += &self.figures(screen::style());
         }
@@ -88,17 +99,15 @@ impl ProfileFigures {
                 workload.name
             ));
         }
-        if detailed {
-            let notes = self.comparisons.iter().filter(|row| !row.expected.note.is_empty());
-            for FigureCheck { expected, .. } in notes {
-                let figure = format!("{}/{}", expected.workload.name, expected.statistic.name);
-                text += &screen::broken(&format!("  {figure}: {}\n", expected.note));
-            }
-            let heading = "\nparameters (override them with `set` in an array file):\n";
-            text += &screen::broken(heading);
-            for line in self.profile.parameter_table().to_string().lines() {
-                text += &screen::broken(&format!("  {line}\n"));
-            }
+        let notes = self.comparisons.iter().filter(|row| !row.expected.note.is_empty());
+        for FigureCheck { expected, .. } in notes {
+            let figure = format!("{}/{}", expected.workload.name, expected.statistic.name);
+            text += &screen::broken(&format!("  {figure}: {}\n", expected.note));
+        }
+        let heading = "\nparameters (override them with `set` in an array file):\n";
+        text += &screen::broken(heading);
+        for line in self.profile.parameter_table().to_string().lines() {
+            text += &screen::broken(&format!("  {line}\n"));
         }
         text
     }

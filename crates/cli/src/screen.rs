@@ -3,7 +3,7 @@
 use crate::ending::Failure;
 use anyhow::Context;
 use mirrorball_core::diagnostic::Escaped;
-use mirrorball_lab::report::{ColourMode, Style, whole_phrases};
+use mirrorball_lab::report::{ColourMode, Style, command_lines, whole_phrases, whole_words};
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::sync::{Mutex, PoisonError};
@@ -89,6 +89,16 @@ fn broken_at(text: &str, columns: usize) -> String {
         }
         let indent = line.len() - line.trim_start().len();
         let hanging = format!("\n{:1$}", "", indent + 4);
+        if line.starts_with("  ") && line.trim_start().starts_with("mirrorball ") {
+            let (command, remark) = line.trim_start().split_once("  # ").unwrap_or((line, ""));
+            // A backslash behind each line but the last, and a sign in front of a remark.
+            let width = columns.saturating_sub(indent + 6);
+            let command = command_lines(command.trim_start(), width);
+            let command = command.join(&format!(" \\{hanging}"));
+            let remark = whole_words(remark, width).into_iter().filter(|it| !it.is_empty());
+            let remark: String = remark.map(|it| format!("{hanging}# {it}")).collect();
+            return format!("{:indent$}{command}{remark}", "");
+        }
         // What users copy, such as a UUID or a command in backticks, stays whole.
         let parts = whole_phrases(line.trim_start(), columns.saturating_sub(indent + 4));
         format!("{:indent$}{}", "", parts.join(&hanging))
@@ -136,6 +146,10 @@ mod tests {
         assert_eq!(broken_at(text, 80), text);
         let copied = "UUID 8162d8f0-c7c2 of `a b c d`";
         assert_eq!(broken_at(copied, 12), "UUID\n    8162d8f0-c7c2\n    of\n    `a b c d`");
+        let command = "name one:\n  mirrorball advise 'a b' --sysroot data  # md of two disks";
+        let expected = "name one:\n  mirrorball advise \\\n      'a b' --sysroot \\\n      \
+                        data\n      # md of two disks";
+        assert_eq!(broken_at(command, 25), expected, "a shell joins its lines");
     }
 
     #[test]

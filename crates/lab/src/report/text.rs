@@ -62,6 +62,25 @@ pub fn whole_phrases(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// A command in lines of at most `width` that a shell joins again, where it can be broken: not
+/// within quotes.
+pub fn command_lines(command: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut quotes = 0;
+    for word in command.split(' ') {
+        let line = lines.last_mut().expect("there is a line");
+        let is_long = line.chars().count() + 1 + word.chars().count() > width;
+        if line.is_empty() || !is_long || quotes % 2 == 1 {
+            *line += if line.is_empty() { "" } else { " " };
+            *line += word;
+        } else {
+            lines.push(word.to_owned());
+        }
+        quotes += word.matches(['\'', '"']).count();
+    }
+    lines
+}
+
 /// A part between commas that is longer, and longer than half a line, may be broken.
 const PHRASE_MAX: usize = 30;
 

@@ -8,7 +8,9 @@ use super::figure_text::{factor_text, number, speed_text};
 use super::load::UnservedSection;
 use super::{Advice, AdvisedPolicy, CLEAR_GAIN, SlowerJob, UNCERTAIN};
 use crate::experiment::systems::Commands;
-use crate::report::{Column, Emphasis, Grid, GridRow, Style, draw, whole_words, wrapped};
+use crate::report::{
+    Column, Emphasis, Grid, GridRow, Style, command_lines, draw, whole_words, wrapped,
+};
 use changes::{best_change, changed_array, gain, ranked};
 use times::{limits, times};
 
@@ -210,7 +212,7 @@ fn candidate(name: &str, candidate: &AdvisedPolicy, advice: &Advice, width: usiz
         candidate.takes.as_ref().map_or_else(String::new, |takes| format!("; needs {takes}"));
     let mut text = entry(name, &format!("{}: {factor}{takes}", candidate.spec), width);
     let commands = &candidate.commands;
-    text += &command_lines(commands, width);
+    text += &all_commands(commands, width);
     let is_doubtful = candidate.is_unverified && !commands.set.is_empty();
     let remarks = [
         commands.persist.clone(),
@@ -224,7 +226,7 @@ fn candidate(name: &str, candidate: &AdvisedPolicy, advice: &Advice, width: usiz
 }
 
 /// The commands, and what the words in capitals in them stand for.
-fn command_lines(commands: &Commands, width: usize) -> String {
+fn all_commands(commands: &Commands, width: usize) -> String {
     let mut text = lines("add", &commands.add, width);
     text += &lines("set", &commands.set, width);
     text += &lines("check", commands.check.as_slice(), width);
@@ -248,29 +250,10 @@ pub(super) fn lines(name: &str, commands: &[String], width: usize) -> String {
         let remark = if remark.is_empty() { String::new() } else { entry("", remark, width) };
         // Two blanks more in front of a further line, and a backslash behind.
         let further = format!(" \\\n{:indent$}  ", "");
-        let lines = continued(command, width.saturating_sub(indent + 4)).join(&further);
+        let lines = command_lines(command, width.saturating_sub(indent + 4)).join(&further);
         format!("{head}{lines}\n{remark}")
     };
     commands.iter().map(named).collect()
-}
-
-/// A command in lines of at most `width` that a shell joins again, where it can be broken: not
-/// within quotes.
-fn continued(command: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    let mut quotes = 0;
-    for word in command.split(' ') {
-        let line = lines.last_mut().expect("there is a line");
-        let is_long = line.chars().count() + 1 + word.chars().count() > width;
-        if line.is_empty() || !is_long || quotes % 2 == 1 {
-            *line += if line.is_empty() { "" } else { " " };
-            *line += word;
-        } else {
-            lines.push(word.to_owned());
-        }
-        quotes += word.matches(['\'', '"']).count();
-    }
-    lines
 }
 
 /// How much faster a policy is, over how many jobs, and under which it is slower.
@@ -432,5 +415,5 @@ fn spread(answer: &ArrayAnswer, width: usize) -> String {
 /// The commands of a knob, and how it survives a restart.
 fn knob_lines(commands: &Commands, width: usize) -> String {
     let persist = commands.persist.iter().map(|it| entry("", it, width));
-    command_lines(commands, width) + &persist.collect::<String>()
+    all_commands(commands, width) + &persist.collect::<String>()
 }
