@@ -28,17 +28,18 @@ const SUM_MAX: f64 = 2.0 * LEVEL;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Evidence {
     sum: f64,
-    /// Sum of the logarithms of the ratios since the sum was last 0, and their number.
+    /// Sum of the estimated logarithms since the sum was last 0, and their number.
     log_ratios: f64,
     evaluations: u32,
-    /// Mean of the logarithms of about the last minute.
+    /// Mean of the estimates of about the last minute.
     recent: f64,
     is_slow: bool,
 }
 
 impl Evidence {
-    /// Counts one evaluation: the logarithm of observed over expected, and its standard deviation.
-    pub fn add(&mut self, log_ratio: f64, deviation: f64) {
+    /// Counts one evaluation: the logarithm of observed over the most that is expected, its
+    /// standard deviation, and the best estimate of the logarithm.
+    pub fn add(&mut self, log_ratio: f64, deviation: f64, estimate: f64) {
         assert!(deviation > 0.0 && log_ratio.is_finite(), "{log_ratio} with {deviation}");
         let step = (log_ratio - RATIO_TOLERATED.ln()) / deviation;
         self.sum = (self.sum + step.clamp(-STEP_MAX, STEP_MAX)).clamp(0.0, SUM_MAX);
@@ -46,9 +47,9 @@ impl Evidence {
             *self = Evidence::default();
             return;
         }
-        self.log_ratios += log_ratio;
+        self.log_ratios += estimate;
         self.evaluations += 1;
-        self.recent += (log_ratio - self.recent) * (1.0 / f64::from(self.evaluations)).max(RECENT);
+        self.recent += (estimate - self.recent) * (1.0 / f64::from(self.evaluations)).max(RECENT);
         if self.is_slow && self.recent < RATIO_RECOVERED.ln() {
             *self = Evidence::default();
             return;
@@ -88,12 +89,16 @@ mod tests {
     use super::*;
     use mirrorball_core::rng::Rng;
 
+    fn add(evidence: &mut Evidence, log_ratio: f64) {
+        evidence.add(log_ratio, 0.15, log_ratio);
+    }
+
     #[test]
     fn twice_as_slow_takes_two_evaluations() {
         let mut evidence = Evidence::default();
         let mut found = None;
         for evaluation in 1..=10 {
-            evidence.add(2.0_f64.ln(), 0.15);
+            add(&mut evidence, 2.0_f64.ln());
             if evidence.is_slow() && found.is_none() {
                 found = Some(evaluation);
             }
@@ -101,7 +106,7 @@ mod tests {
         assert_eq!(found, Some(2), "two steps of three deviations");
         assert!((evidence.ratio() - 2.0).abs() < 1e-9);
         for _ in 0..13 {
-            evidence.add(0.0, 0.15);
+            add(&mut evidence, 0.0);
         }
         assert!(!evidence.is_slow(), "a minute of evaluations later it is healthy again");
     }
@@ -109,9 +114,9 @@ mod tests {
     #[test]
     fn a_disk_that_recovers_in_part_is_slow_no_more() {
         let mut evidence = Evidence::default();
-        (0..60).for_each(|_| evidence.add(4.0_f64.ln(), 0.15));
+        (0..60).for_each(|_| add(&mut evidence, 4.0_f64.ln()));
         assert!(evidence.is_slow());
-        (0..40).for_each(|_| evidence.add(1.3_f64.ln(), 0.15));
+        (0..40).for_each(|_| add(&mut evidence, 1.3_f64.ln()));
         assert!(!evidence.is_slow());
     }
 
@@ -119,7 +124,7 @@ mod tests {
     fn a_small_change_is_never_reported_however_long_it_lasts() {
         let mut evidence = Evidence::default();
         for _ in 0..100_000 {
-            evidence.add(1.4_f64.ln(), 0.15);
+            add(&mut evidence, 1.4_f64.ln());
         }
         assert!(!evidence.is_slow(), "1.4 is less than what is reported");
     }
@@ -131,7 +136,7 @@ mod tests {
         for _ in 0..1_000_000 {
             // The sum of twelve uniform values, less six: nearly normal.
             let normal: f64 = (0..12).map(|_| rng.below(1 << 20) as f64 / f64::from(1 << 20)).sum();
-            evidence.add((normal - 6.0) * 0.15, 0.15);
+            add(&mut evidence, (normal - 6.0) * 0.15);
             assert!(!evidence.is_slow());
         }
     }

@@ -5,19 +5,23 @@
 //! 2. While the load is *steady* (module `steady`), it is compared with what it took a moment ago.
 //! 3. When the load has changed, counters do not say whether a large read belongs to a stream. So
 //!    flash is compared with its history by small I/O, or where it takes longer than random I/O of
-//!    a stream's size can; a hard disk only beyond what random I/O of the size can take.
-//! 4. Peers of the same model that were sent as much, or work on equal closed loops, are compared
-//!    directly, so that a disk is found that was slow from the beginning: by small I/O, or on hard
-//!    disks by random I/O. What other disks are slower by at the same time is taken off: then the
-//!    load has changed.
+//!    a stream's size can; a hard disk only beyond what random I/O of the size can take. What that
+//!    is, small reads of the disk, or of one of its model, show for larger ones.
+//! 4. Peers of the same model that were sent as much, or small I/O in equal closed loops, are
+//!    compared directly, so that a disk is found that was slow from the beginning: by parts of one
+//!    flow, or on hard disks by random I/O. What other disks are slower by at the same time is
+//!    taken off: then the load has changed.
 //! 5. Writes of a hard disk end in its cache, until it is full, so they count only beyond what
 //!    random I/O can take.
 //! 6. Disks that were written much when it began, or shingled ones at all, may be tidying up
-//!    ([`Cause::AfterWrites`]): no alarm, unless it lasts.
+//!    ([`Cause::AfterWrites`]): no alarm, unless it lasts. Two things refute it: flash whose cached
+//!    writes are slower, too, and a peer of its model that was written as much, all in all, and is
+//!    as fast as before a minute later.
 //! 7. Errors again and again say that the disk retries: then long I/Os count.
 //!
 //! What is not comparable is no evidence, neither for a disk nor against it.
 
+mod comparison;
 mod gathered_windows;
 mod history;
 mod judged_disk;
@@ -26,10 +30,10 @@ mod steady;
 pub use history::DiskHistory;
 
 use crate::counters::DiskCounters;
-use crate::evidence::RATIO_TOLERATED;
 use crate::service::{DiskKind, DiskService, IoDirection, utilisation};
+use comparison::{DiskComparison, Slowness};
 use gathered_windows::GatheredWindows;
-use history::{DEVIATION_ASSUMED, LoadKind};
+use history::LoadKind;
 use judged_disk::JudgedDisk;
 use mirrorball_core::units::Nanos;
 use std::collections::BTreeMap;
@@ -48,21 +52,8 @@ const PEER_WAITS_MIN_MS: f64 = 1.0;
 const WAITS_IN_WINDOW: f64 = 4.0;
 /// Share of the other direction from which a direction of a hard disk is not judged.
 const OTHERS_MAX: f64 = 0.75;
-/// Peers say what a load takes if they were sent as much, and absolve a disk if they were sent
-/// about as much: a policy that prefers one disk sends the others what comes at bad times.
-const SAME_RATE: f64 = 1.25;
-const LIKE_RATE: f64 = 2.0;
 /// Bytes of an I/O from which it may be of a stream: Linux reads files ahead in pieces of 128 KiB.
 const STREAM_BYTES: f64 = 32_768.0;
-/// How many times longer random reads of flash take than those of a stream at most: what a drive
-/// reads ahead of a stream comes from its memory.
-const STREAM_GAIN: f64 = 4.0;
-/// How much longer reads of flash take that meet writes: which do depends on where others go.
-const BAD_TIMES: f64 = 2.0;
-/// How well the growth of a hard disk's waits with the depth is known: its power.
-const DEPTH_DOUBT: f64 = 0.1;
-/// Share of the longest service of random I/O from which a load is of random I/O.
-const RANDOM_SHARE: f64 = 0.3;
 /// Least standard deviation of the logarithm of a service.
 const DEVIATION_MIN: f64 = 0.12;
 /// How long a window may be, in multiples of what was asked for, before it is left out: the machine
@@ -167,15 +158,6 @@ struct Evaluated {
     wait: Option<f64>,
 }
 
-/// How much slower than expected a disk is.
-#[derive(Clone, Copy, Debug, Default)]
-struct Slowness {
-    /// The best estimate.
-    estimate: Option<Change>,
-    /// The part that the sequential test counts.
-    evidence: Option<Change>,
-}
-
 impl DiskState {
     /// Returns true for a disk that a person should look at: slow, and not for tidying up.
     pub fn is_alarm(self) -> bool {
@@ -225,11 +207,13 @@ impl Judge {
         for direction in [0, 1] {
             for place in 0..self.disks.len() {
                 if let Some(own) = evaluated[place][direction].as_ref().filter(|it| it.is_judged) {
-                    let slowness = self.slowness(place, own, &evaluated, direction);
+                    let slowness =
+                        DiskComparison::new(&self.disks, place, own, &evaluated).slowness();
                     self.disks[place].conclude(now, direction, own, slowness);
                 }
             }
         }
+        self.refute_tidying(now);
         for (disk, evaluated) in self.disks.iter_mut().zip(&evaluated) {
             disk.end_evaluation(now, evaluated);
         }
@@ -280,89 +264,19 @@ impl Judge {
         })
     }
 
-    /// How much slower than expected a disk is, by the rules of this module.
-    fn slowness(
-        &self,
-        place: usize,
-        own: &Evaluated,
-        all: &[[Option<Evaluated>; 2]],
-        direction: usize,
-    ) -> Slowness {
-        let disk = &self.disks[place];
-        let class = disk.facts.class;
-        let others = (0..self.disks.len()).filter(|other| *other != place);
-        let peers: Vec<(usize, &Evaluated)> =
-            others.filter_map(|other| Some((other, all[other][direction].as_ref()?))).collect();
-        let changes = peers.iter().filter_map(|(_, it)| Some(it.by_steady.or(it.by_history)?.0));
-        let common = median(changes).unwrap_or(0.0).max(0.0);
-        let less_common = |(change, deviation): Change| (change - common, deviation);
-        let (by_steady, by_history) =
-            (own.by_steady.map(less_common), own.by_history.map(less_common));
-        let by_peers = |rate_ratio: f64| self.change_by_peers(place, own, &peers, rate_ratio);
-        let random_ns = own.service.random_max_ns(class);
-        let beyond_random = (own.service.service_ns / random_ns).ln();
-        let is_small = own.service.bytes < STREAM_BYTES;
-        let is_comparable = |by_peers: &Change| {
-            let peers_ns = own.service.service_ns / by_peers.0.exp();
-            is_small || class == DiskKind::Hdd && peers_ns >= RANDOM_SHARE * random_ns
-        };
-        let same = by_peers(SAME_RATE).filter(is_comparable);
-        let estimate = same.or(by_steady).or(by_history);
-        let has_writes = own.load.direction == IoDirection::Read && own.service.other_share > 0.0;
-        let flash_gain =
-            if is_small { 1.0 } else { STREAM_GAIN } * if has_writes { BAD_TIMES } else { 1.0 };
-        let after_change = |(change, deviation): Change| {
-            let is_slower = change > RATIO_TOLERATED.ln();
-            let counted = match class {
-                _ if !is_slower => change,
-                DiskKind::Hdd => change.min(beyond_random),
-                _ => change - flash_gain.ln(),
-            };
-            (!is_slower || counted > RATIO_TOLERATED.ln()).then_some((counted, deviation))
-        };
-        let absolved = |change: Change| match by_peers(LIKE_RATE) {
-            Some(peers) if peers.0 < change.0 => peers,
-            _ => change,
-        };
-        let evidence = same
-            .or_else(|| by_steady.map(absolved))
-            .or_else(|| by_history.and_then(after_change).map(absolved));
-        let is_cached = class == DiskKind::Hdd
-            && own.load.direction == IoDirection::Write
-            && !disk.has_errors();
-        let evidence = evidence.map(|(change, deviation)| match is_cached {
-            true => (change.min(beyond_random), deviation),
-            false => (change, deviation),
-        });
-        Slowness { estimate, evidence }
-    }
-
-    /// The service of a disk over that of peers of its model under such a load. None of these was
-    /// sent more than this many times as much, or as little.
-    fn change_by_peers(
-        &self,
-        place: usize,
-        own: &Evaluated,
-        peers: &[(usize, &Evaluated)],
-        rate_ratio: f64,
-    ) -> Option<Change> {
-        let DiskFacts { class, model, .. } = &self.disks[place].facts;
-        let model = model.as_ref()?;
-        let is_alike = |(other, peer): &&(usize, &Evaluated)| {
-            let rates = (own.traffic.rate / peer.traffic.rate).ln().abs();
-            self.disks[*other].facts.model.as_ref() == Some(model)
-                && peer.load == own.load
-                && (rates <= rate_ratio.ln() || own.traffic.is_same_loop(&peer.traffic))
-        };
-        let alike = || peers.iter().filter(is_alike).map(|(_, peer)| &peer.service);
-        let noise = alike().map(DiskService::variance).fold(0.0, f64::max);
-        let deviation = (DEVIATION_ASSUMED.powi(2) + own.service.variance() + noise).sqrt();
-        let growth = |peer: &DiskService| match class {
-            DiskKind::Hdd => DEPTH_DOUBT * (own.service.depth / peer.depth).ln().max(0.0),
-            DiskKind::Ssd | DiskKind::Nvme => 0.0,
-        };
-        let expected = median(alike().map(|peer| peer.service_ns.ln() + growth(peer)))?;
-        Some((own.service.service_ns.ln() - expected, deviation))
+    /// Blames a disk itself where its writes, or peers, show that it is not tidying up.
+    fn refute_tidying(&mut self, now: Nanos) {
+        for place in 0..self.disks.len() {
+            for way in [0, 1] {
+                let disk = &self.disks[place];
+                let refutes = |it: &JudgedDisk| it.refutes_tidying(now, disk, way);
+                if disk.is_said_to_tidy(way)
+                    && (disk.writes_refute_tidying(now) || self.disks.iter().any(refutes))
+                {
+                    self.disks[place].refute_tidying(way);
+                }
+            }
+        }
     }
 
     /// Blames the link where every disk behind it is slow, and there are several.
@@ -386,13 +300,6 @@ impl Judge {
             }
         }
     }
-}
-
-/// The upper median.
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }
 
 #[cfg(test)]

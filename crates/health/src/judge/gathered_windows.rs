@@ -44,10 +44,10 @@ impl GatheredWindows {
         let services = self.blocks.iter().filter_map(|it| DiskService::of(it, way, class));
         let mut services: Vec<DiskService> = services.collect();
         services.sort_by(|a, b| a.service_ns.total_cmp(&b.service_ns));
-        if services.iter().any(|it| it.waits_ms() < 1.0) {
+        let half = services.iter().map(|it| it.count).sum::<u64>().div_ceil(2);
+        if services.iter().any(|it| it.waits_ms() < 1.0 || it.count > half) {
             return None;
         }
-        let half = services.iter().map(|it| it.count).sum::<u64>().div_ceil(2);
         let mut seen = 0;
         let median = services.iter().find(|it| {
             seen += it.count;

@@ -1,5 +1,6 @@
 //! The history of a disk: what its I/O of each kind of load used to take.
 
+use super::STREAM_BYTES;
 use crate::service::{DiskKind, DiskService, IoDirection};
 use mirrorball_core::units::Nanos;
 use serde::de::Error;
@@ -25,6 +26,9 @@ pub struct DiskHistory {
     /// Service by direction, size and mix.
     #[serde(deserialize_with = "sane_histories")]
     services: Vec<LoadHistory>,
+    /// Bytes written while it was watched.
+    #[serde(default)]
+    pub(super) written: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,6 +72,10 @@ pub(super) struct LoadKind {
 }
 
 impl LoadKind {
+    fn bytes(self) -> f64 {
+        512.0 * f64::from(self.size).exp2()
+    }
+
     pub(super) fn of(
         direction: IoDirection,
         service: &DiskService,
@@ -90,6 +98,24 @@ impl DiskHistory {
     pub(super) fn of(&self, load: LoadKind) -> Option<&LoadHistory> {
         let found = self.services.iter().find(|it| it.load == load)?;
         (found.evaluations >= HISTORY_MIN).then_some(found)
+    }
+
+    /// The longest that random I/O of this size took, by loads that are no streams.
+    pub(super) fn random_ns(
+        &self,
+        way: IoDirection,
+        service: &DiskService,
+        class: DiskKind,
+    ) -> Option<f64> {
+        // Flash serves some at once, its link one after the other.
+        let depth = if class == DiskKind::Hdd { 1.0 } else { service.depth };
+        let byte_ns = class.transfer_max_ns() * depth;
+        let is_random =
+            |it: &&LoadHistory| it.load.direction == way && it.load.bytes() < STREAM_BYTES;
+        let known =
+            self.services.iter().filter(is_random).filter(|it| it.evaluations >= HISTORY_MIN);
+        let more = |it: &LoadHistory| (service.bytes - it.load.bytes()).max(0.0) * byte_ns;
+        known.map(|it| it.log_service.exp() + more(it)).max_by(f64::total_cmp)
     }
 
     /// Forgets the loads of the fewest evaluations, until there is room for another.

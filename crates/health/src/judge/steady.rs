@@ -15,7 +15,7 @@ const KNOWN_MIN: f64 = 3.0;
 const LEARNING: f64 = 1.0 / 120.0;
 /// How many times rate, size and depth may differ within one load.
 const RATE_RATIO_MAX: f64 = 1.5;
-const SIZE_RATIO_MAX: f64 = 1.1;
+pub(super) const SIZE_RATIO_MAX: f64 = 1.1;
 /// How far the share of the other direction may differ, and from where on its size counts.
 const SHARE_MAX: f64 = 0.1;
 const SHARE_COUNTED: f64 = 0.02;
@@ -68,6 +68,12 @@ impl Traffic {
 }
 
 impl Traffic {
+    /// Mean number of pages of 16 KiB that the other direction has flash program at a time, 1 at
+    /// most.
+    pub(super) fn programs(&self, program_ns: f64) -> f64 {
+        (self.other_rate / 16_384.0 * program_ns / 1e9).min(1.0)
+    }
+
     /// Returns true if both work all the time on as many I/Os of one size: who asks waits for them,
     /// so the slower one is sent less for that reason alone.
     pub(super) fn is_same_loop(&self, other: &Traffic) -> bool {
