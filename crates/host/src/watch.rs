@@ -136,8 +136,11 @@ fn identity(sysroot: &Sysroot, name: &str) -> Option<String> {
 fn class(bus: DiskBus, rotational: Option<bool>) -> DiskKind {
     match bus {
         DiskBus::Nvme | DiskBus::Virtio => DiskKind::Nvme,
-        DiskBus::Sata | DiskBus::Usb if rotational == Some(true) => DiskKind::Hdd,
-        DiskBus::Sata | DiskBus::Usb | DiskBus::Mmc | DiskBus::Virtual => DiskKind::Ssd,
+        DiskBus::Mmc => DiskKind::Ssd,
+        DiskBus::Sata | DiskBus::Usb | DiskBus::Virtual => match rotational {
+            Some(true) => DiskKind::Hdd,
+            _ => DiskKind::Ssd,
+        },
     }
 }
 
@@ -301,6 +304,15 @@ mod tests {
         };
         let at_ns = Nanos::from_secs(at_s).0;
         DiskSample { at_ns, disks: disks.iter().map(counted).collect() }
+    }
+
+    #[test]
+    fn a_loop_device_is_of_the_class_that_it_shows() {
+        // Such as those of `emulate --loop`. Virtio disks rotate whatever is behind them.
+        let of = |bus| (class(bus, Some(true)), class(bus, Some(false)));
+        assert_eq!(of(DiskBus::Virtual), (DiskKind::Hdd, DiskKind::Ssd));
+        assert_eq!(of(DiskBus::Sata), of(DiskBus::Virtual));
+        assert_eq!(of(DiskBus::Virtio), (DiskKind::Nvme, DiskKind::Nvme));
     }
 
     #[test]
