@@ -25,6 +25,10 @@ struct bpf_iter_num {
 MB_KFUNC s32 bpf_iter_num_new(struct bpf_iter_num *it, s32 start, s32 end);
 MB_KFUNC s32 *bpf_iter_num_next(struct bpf_iter_num *it);
 MB_KFUNC void bpf_iter_num_destroy(struct bpf_iter_num *it);
+#elif HOSTILE == 18
+struct {
+	u32 (*type)[33], (*map_flags)[1024], (*max_entries)[400000];
+} arena MB_SECTION(".maps");
 #endif
 
 #define TEN(x) x x x x x x x x x x
@@ -47,6 +51,22 @@ CALLS(calls3, calls2)
 CALLS(calls4, calls3)
 CALLS(calls5, calls4)
 CALLS(calls6, calls5)
+#elif HOSTILE == 17
+MB_ALONE u64 divides(void)
+{
+	struct bpf_iter_read_policy it;
+	u64 sum = 0;
+
+	bpf_iter_read_policy_new(&it, 0);
+	asm volatile("r6 = %[it]; r7 = 0;"
+		     TEN("r1 = r6; call %[next];"
+			 ".rept 4000; r7 /= 3; .endr; if r0 == 0 goto +0;")
+		     "%[sum] = r7"
+		     : [sum] "=r"(sum) : [it] "r"(&it), [next] "i"(bpf_iter_read_policy_next)
+		     : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "memory");
+	bpf_iter_read_policy_destroy(&it);
+	return sum;
+}
 #endif
 
 MB_CHOOSE(c)
@@ -66,7 +86,7 @@ MB_CHOOSE(c)
 	return MB_MIRRORS_MAX;
 #elif HOSTILE == 4 /* Always takes the last mirror, which is the slow one. */
 	return c->nr - 1;
-#elif HOSTILE == 5 /* Has no place in its map after four reads. */
+#elif HOSTILE == 5 /* Calls a helper, which may take long. */
 	s64 (*update)(void *, const void *, const void *, u64) = (void *)2;
 	u64 key = c->now_ns;
 
@@ -111,6 +131,17 @@ end:
 	MB_TURNS(i, 60000) {
 		TEN(TEN(TEN(state++;)))
 	}
+#elif HOSTILE == 17 /* Divides 40,000 times between a call of next and its branch. */
+	MB_TURNS(i, 15)
+		state += divides();
+#elif HOSTILE == 18 /* Reads pages of an arena that are not there. */
+	u64 page = 4096;
+
+	/* r1 = addr_space_cast(page, 0, 1) */
+	asm volatile("r1 = %[arena] ll; r1 = %[page]; .byte 0xbf; .byte 0x11; .short 1; .long 1;"
+		     "%[page] = *(u64 *)(r1 + 0)"
+		     : [page] "+r"(page) : [arena] "i"(&arena) : "r1");
+	return page;
 #endif
 	return 0;
 }

@@ -128,5 +128,5 @@ run_guest() {
     "${urgent[@]}" timeout --foreground 2400 qemu-system-x86_64 "${processor[@]}" -cpu max -m 3G \
         -nographic -no-reboot -nic none -kernel "$image" -initrd "$work/initramfs" \
         -append "console=ttyS0 quiet panic=-1 no_timer_check $words" "$@" <"${input:-/dev/null}" |
-        stdbuf -oL tr -d "\r"
+        stdbuf -o"$([[ ${input:-} ]] && echo 0 || echo L)" tr -d "\r"
 }

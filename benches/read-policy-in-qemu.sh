@@ -135,7 +135,8 @@ for source in "$root"/programs/*.c; do
         echo "$name is not for a kernel: $(grep -m1 -o 'error: .*' "$work/errors")"
 done
 hostile=(endless many-turns wild-choice missing-mirror starving full-map huge-state own-clock
-    foreign-loop writes-context own-bug slow outside may-goto inner-loop many-calls slow-turns)
+    foreign-loop writes-context own-bug slow outside may-goto inner-loop many-calls slow-turns
+    divisions arena)
 for number in "${!hostile[@]}"; do
     compile "$root/benches/hostile-policies.c" "$guest/hostile/${hostile[$number]}.bpf.o" \
         -DHOSTILE="$number"

@@ -4,8 +4,8 @@
  *
  * A program is registered as a struct_ops and does nothing until its name is written to
  * /sys/kernel/read_policy/ARRAY/policy. One registration serves one array, because a program keeps
- * its state in its maps. The array's lock is held around every call, so a swap needs no more than
- * the lock, and a program has no concurrent calls. Whatever a program does, the array has its
+ * its state in its variables. The array's lock is held around every call, so a swap needs no more
+ * than the lock, and a program has no concurrent calls. Whatever a program does, the array has its
  * built-in rule: for one read if an answer is wrong, and for good after a fault, a program that
  * takes too long, or one that starves readers.
  */
@@ -46,7 +46,7 @@ MODULE_PARM_DESC(starving_ms, "Wait after which reads starve while another mirro
 #define TURNS_MAX	65536
 /* Instructions of a function, and all that it calls, while its loops get no turn. */
 #define STRAIGHT_MAX	4096
-/* Passes in which these are counted: one for each nested jump backward. */
+/* Passes in which these are counted: one for each jump backward, or call of an earlier function. */
 #define PASSES_MAX	64
 /* Choices in a row that let reads starve, before the program is detached. */
 #define STARVING_MAX	16
@@ -85,7 +85,6 @@ static DEFINE_MUTEX(programs_lock);
 static LIST_HEAD(programs);
 static struct kobject *read_policy_kobj;
 static struct bpf_struct_ops read_policy_struct_ops;
-static const struct btf *read_policy_btf;	/* of this module */
 
 /* The array whose program runs on this CPU. Interrupts are off meanwhile. */
 static DEFINE_PER_CPU(struct read_policy_array *, running);
@@ -686,11 +685,15 @@ EXPORT_SYMBOL_GPL(read_policy_remove);
 static int read_policy_reg(void *kdata, struct bpf_link *link)
 {
 	struct read_policy_ops *program = kdata;
+	bool is_known;
 
 	mutex_lock(&programs_lock);
-	list_add_tail(&program->list, &programs);
+	/* A struct_ops map may have several links; one is enough. */
+	is_known = program->list.next;
+	if (!is_known)
+		list_add_tail(&program->list, &programs);
 	mutex_unlock(&programs_lock);
-	return 0;
+	return is_known ? -EBUSY : 0;
 }
 
 static void read_policy_unreg(void *kdata, struct bpf_link *link)
@@ -701,31 +704,41 @@ static void read_policy_unreg(void *kdata, struct bpf_link *link)
 	if (program->array)
 		attach(program->array, NULL);
 	list_del(&program->list);
+	program->list.next = NULL;
 	mutex_unlock(&programs_lock);
 }
 
 static int read_policy_init_ops(struct btf *btf)
 {
-	read_policy_btf = btf;
 	return 0;
 }
 
-/* True for a call of bpf_iter_read_policy_next(), the only kfunc of this module with an int *. */
-static bool is_turn(const struct bpf_insn *insn)
+/*
+ * Every call of a program ends soon, because its control flow without the turns of loops does: each
+ * way from an instruction to the end of its function, on which bpf_iter_read_policy_next() returns
+ * NULL, is finite and short. So a program ends after the iterator has reached its limits, and takes
+ * no long time between two turns.
+ */
+
+/* Address of the kfunc that is called, or 0. */
+static unsigned long kfunc_of(const struct bpf_prog *prog, const struct bpf_insn *insn)
 {
-	const struct btf_type *type;
+	const struct bpf_kfunc_desc_tab *tab = prog->aux->kfunc_tab;
+	u32 i;
 
 	if (!bpf_pseudo_kfunc_call(insn))
-		return false;
-	type = btf_type_by_id(read_policy_btf, insn->imm);
-	type = type ? btf_type_by_id(read_policy_btf, type->type) : NULL;
-	type = type ? btf_type_by_id(read_policy_btf, type->type) : NULL;
-	return type && btf_type_is_ptr(type) &&
-	       btf_type_is_int(btf_type_by_id(read_policy_btf, type->type));
+		return 0;
+	for (i = 0; tab && i < tab->nr_descs; i++)
+		if (tab->descs[i].func_id == insn->imm && tab->descs[i].offset == insn->off)
+			return tab->descs[i].addr;
+	return 0;
 }
 
-/* Where a program goes on after this call of bpf_iter_read_policy_next() if it gets no turn. */
-static const struct bpf_insn *after_turns(const struct bpf_insn *call)
+/*
+ * Where a program goes on after this call of bpf_iter_read_policy_next() if it gets no turn, and
+ * how many instructions it has executed by then.
+ */
+static const struct bpf_insn *after_turns(const struct bpf_insn *call, u32 *between)
 {
 	const struct bpf_insn *insn;
 
@@ -737,12 +750,16 @@ static const struct bpf_insn *after_turns(const struct bpf_insn *call)
 			return call + 1;
 	if (insn->dst_reg != BPF_REG_0 || insn->imm)
 		return call + 1;
+	*between = insn - call;
 	if (insn->code == (BPF_JMP | BPF_JEQ | BPF_K))
 		return insn + 1 + insn->off;
 	return insn->code == (BPF_JMP | BPF_JNE | BPF_K) ? insn + 1 : call + 1;
 }
 
-/* Instructions from this one to the end of its function, or 0 if those of a successor miss. */
+/*
+ * Most instructions from this one to the end of its function, without turns; 0 as long as the count
+ * of an instruction that follows is not known.
+ */
 static u32 straight(const struct bpf_prog *prog, const u32 *counts, const struct bpf_insn *insn)
 {
 	const struct bpf_insn *next = insn + 1, *other = NULL;
@@ -751,8 +768,8 @@ static u32 straight(const struct bpf_prog *prog, const u32 *counts, const struct
 
 	if (insn->code == (BPF_JMP | BPF_EXIT))
 		return 1;
-	if (is_turn(insn))
-		next = after_turns(insn);
+	if (kfunc_of(prog, insn) == (unsigned long)bpf_iter_read_policy_next)
+		next = after_turns(insn, &more);
 	else if (is_call && insn->src_reg == BPF_PSEUDO_CALL)
 		other = next + insn->imm;
 	else if (insn->code == (BPF_JMP32 | BPF_JA))
@@ -770,46 +787,51 @@ static u32 straight(const struct bpf_prog *prog, const u32 *counts, const struct
 	return min(1 + (is_call ? count + more : max(count, more)), STRAIGHT_MAX + 1);
 }
 
-/*
- * Every way through a program that gets no turn must end, and soon: so it ends after the iterator
- * has reached its limits, and takes no long time between turns. Returns why it does not, or NULL.
- */
+/* Why a program may take long, or NULL. */
 static const char *check_loops(const struct bpf_prog *prog)
 {
 	u32 *counts = kvcalloc(prog->len, sizeof(*counts), GFP_KERNEL);
-	int i, missing = 1, passes;
+	int i, unknown = prog->len, before, passes = 0;
 	bool is_long = false;
 
 	if (!counts)
 		return "no memory";
-	for (passes = 0; missing && passes < PASSES_MAX; passes++) {
-		missing = 0;
+	do {
+		before = unknown;
 		for (i = prog->len - 1; i >= 0; i--) {
-			if (!counts[i])
-				counts[i] = straight(prog, counts, prog->insnsi + i);
-			missing += !counts[i];
+			if (counts[i])
+				continue;
+			counts[i] = straight(prog, counts, prog->insnsi + i);
+			unknown -= counts[i] > 0;
 			is_long |= counts[i] > STRAIGHT_MAX;
 		}
-	}
+	} while (unknown && unknown < before && ++passes < PASSES_MAX);
 	kvfree(counts);
-	if (missing)
-		return "a loop without bpf_iter_read_policy";
+	if (unknown)
+		return passes < PASSES_MAX ? "a loop without bpf_iter_read_policy" :
+					     "too many jumps backward";
 	return is_long ? "too many instructions without a turn of a loop" : NULL;
 }
 
-/* Why a program is refused, or NULL. The kfuncs of vmlinux have the offset 0. */
+/* Why a program is refused, or NULL. */
 static const char *refusal(const struct bpf_prog *prog)
 {
 	const struct bpf_insn *insn;
 
 	if (prog->sleepable)
 		return "it may sleep";
+	/* Each access to a page that is missing would be a fault and a report. */
+	if (prog->aux->arena)
+		return "an arena";
+	/* Counts as a part of another program: then no function of it can be replaced later. */
+	prog->aux->prog_array_member_cnt++;
 	for (insn = prog->insnsi; insn < prog->insnsi + prog->len; insn++) {
 		if (insn->code == (BPF_JMP | BPF_JCOND) ||
 		    insn->code == (BPF_JMP | BPF_JA | BPF_X))
 			return "may_goto or a jump by a table";
-		if (bpf_pseudo_kfunc_call(insn) && !insn->off)
-			return "a kfunc of vmlinux";
+		if (bpf_pseudo_kfunc_call(insn) &&
+		    !within_module(kfunc_of(prog, insn), THIS_MODULE))
+			return "a kfunc of another module";
 	}
 	return check_loops(prog);
 }
@@ -850,22 +872,7 @@ static int read_policy_validate(void *kdata)
 	return ((struct read_policy_ops *)kdata)->choose ? 0 : -EINVAL;
 }
 
-/* Maps, and nothing that sleeps, takes long or knows the time. */
-static const struct bpf_func_proto *read_policy_func_proto(enum bpf_func_id id,
-							   const struct bpf_prog *prog)
-{
-	switch (id) {
-	case BPF_FUNC_map_lookup_elem:
-	case BPF_FUNC_map_update_elem:
-	case BPF_FUNC_map_delete_elem:
-		return bpf_base_func_proto(id, prog);
-	default:
-		return NULL;
-	}
-}
-
 static const struct bpf_verifier_ops read_policy_verifier_ops = {
-	.get_func_proto = read_policy_func_proto,
 	.is_valid_access = bpf_tracing_btf_ctx_access,
 };
 
@@ -912,9 +919,17 @@ static int __init read_policy_module_init(void)
 	read_policy_kobj = kobject_create_and_add("read_policy", kernel_kobj);
 	if (!read_policy_kobj)
 		return -ENOMEM;
-	if (replay)
-		replay_array = read_policy_add("replay");
-	return replay_array ? sysfs_create_bin_file(&replay_array->kobj, &bin_attr_replay) : 0;
+	if (!replay)
+		return 0;
+	error = -ENOMEM;
+	replay_array = read_policy_add("replay");
+	if (replay_array)
+		error = sysfs_create_bin_file(&replay_array->kobj, &bin_attr_replay);
+	if (error) {
+		read_policy_remove(replay_array);
+		kobject_put(read_policy_kobj);
+	}
+	return error;
 }
 
 static void __exit read_policy_module_exit(void)
