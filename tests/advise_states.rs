@@ -160,6 +160,26 @@ fn a_member_with_errors_comes_first_and_is_the_one_to_replace() {
     assert!(text.contains("replace=2:") && !others.iter().any(|it| text.contains(it)), "{text}");
 }
 
+/// The others may have the last copy.
+#[test]
+fn only_a_member_that_is_missing_or_rebuilt_is_to_be_replaced() {
+    let folder = Folder::new();
+    let head = "name = \"pool\"\nlayout = \"zfs-mirror:2\"\n[source]\nsystem = \"zfs\"\n";
+    let member = "[[member]]\nmodel = \"hdd-7k2-ent\"\n";
+    for (count, out) in [(2, "rebuilding = \"1GB\"\n"), (4, "failed = true\n")] {
+        let others = member.repeat(count - 2);
+        let text = format!("{head}{member}errors = \"1 read error\"\n{member}{out}{others}");
+        fs::write(folder.path("pool.toml"), text).unwrap();
+        let run = [&["advise", "pool.toml", "rand-4k-qd1"][..], &SHORT, &["--what-if"]].concat();
+        let text = stdout(&folder.run(&run));
+        let others = ["replace=1:", "replace=3:", "layout=", "add="];
+        assert!(
+            text.contains("replace=2:") && !others.iter().any(|it| text.contains(it)),
+            "{text}"
+        );
+    }
+}
+
 #[test]
 fn what_keeps_no_copies_is_named_without_a_path_too() {
     let folder = Folder::new();

@@ -109,9 +109,9 @@ impl Question {
         Ok(Question { asked, array: array.to_owned(), out_of_service: Vec::new() })
     }
 
-    /// True if the disk of a member failed, and is to be replaced.
-    pub(super) fn has_failed(&self, devid: u64) -> bool {
-        self.out_of_service.iter().any(|it| it.is_failed && it.devid == devid)
+    /// True if a member is missing, has failed or is rebuilt.
+    pub(super) fn is_out_of_service(&self, devid: u64) -> bool {
+        self.out_of_service.iter().any(|it| it.devid == devid)
     }
 
     /// Runs the question, and returns the answer and whether a job completed nothing; `None` if it

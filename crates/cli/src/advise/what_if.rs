@@ -177,17 +177,20 @@ pub(super) fn each(
 }
 
 /// Better disks in the place of one member of each kind, one more disk of the best kind, other
-/// layouts, and other amounts of read-ahead; of members that failed or have errors, which must be
-/// replaced anyway, only better disks in their place.
+/// layouts, and other amounts of read-ahead. Only disks in the place of a member that is missing,
+/// failed or rebuilt, if there is one, since others may have the last copy; else of one with
+/// errors, which must be replaced anyway.
 fn single_changes(question: &Question) -> Vec<ArrayChange> {
     let array = &question.asked.inputs.array;
     let mut changes = Vec::new();
     let mut kinds: Vec<(&str, u64)> = Vec::new();
     let mut best: Option<&ModelProfile> = None;
-    let mut members: Vec<_> = array.members.iter().filter(|it| it.is_in_service()).collect();
-    let is_due = |it: &MemberSpec| question.has_failed(it.devid) || it.errors.is_some();
-    // Of several of a kind, one that failed or has errors is the one to replace.
-    members.sort_by_key(|it| (!question.has_failed(it.devid), it.errors.is_none()));
+    let is_out = |it: &MemberSpec| !it.is_in_service() || question.is_out_of_service(it.devid);
+    let has_out = array.members.iter().any(is_out);
+    let is_due = |it: &MemberSpec| if has_out { is_out(it) } else { it.errors.is_some() };
+    let mut members: Vec<_> = array.members.iter().collect();
+    // Of several of a kind, one that is due is the one to replace.
+    members.sort_by_key(|it| !is_due(it));
     let due: Vec<u64> = members.iter().filter(|it| is_due(it)).map(|it| it.devid).collect();
     let flash = members.iter().filter_map(|member| match &member.source {
         MemberSource::Model(profile) if !profile.rotational => Some(profile.name.as_str()),
@@ -227,7 +230,7 @@ fn single_changes(question: &Question) -> Vec<ArrayChange> {
         ArrayChange::Replace { devid, .. } => due.contains(devid),
         _ => false,
     };
-    let has_due = changes.iter().any(is_due);
+    let has_due = has_out || changes.iter().any(is_due);
     changes.retain(|change| !has_due || is_due(change));
     changes
 }

@@ -18,7 +18,9 @@ const ACTIONS: [(&str, &str); 6] = [
 ];
 
 fn action_in<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<&'static str> {
-    words.into_iter().find_map(|word| ACTIONS.iter().find(|it| it.0 == word).map(|it| it.1))
+    // One that waits is `resync=DELAYED` or `resync=PENDING`.
+    let mut names = words.into_iter().map(|word| word.split('=').next().unwrap_or(word));
+    names.find_map(|word| ACTIONS.iter().find(|it| it.0 == word).map(|it| it.1))
 }
 
 /// True for the name of an array: `md0`, `md_d1`.
@@ -102,7 +104,9 @@ fn of_mdstat(words: &[&str]) -> Option<MdArray> {
         .filter(|_| near.is_some() || far.is_some());
     array.size_kib = before("blocks").and_then(|it| it.parse().ok());
     array.chunk_bytes = before("chunks").or_else(|| before("chunk")).and_then(size_of);
-    array.action = action_in(words.iter().copied());
+    // The kernel calls a rebuild that waits a resync.
+    let is_rebuild = words.contains(&"resync=DELAYED") && array.up < Some(array.slots);
+    array.action = if is_rebuild { Some("recover") } else { action_in(words.iter().copied()) };
     array.progress = words.iter().find_map(|word| {
         let (done, all) = word.strip_prefix('(')?.strip_suffix(')')?.split_once('/')?;
         // KiB here, sectors in sysfs.
