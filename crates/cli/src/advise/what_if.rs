@@ -11,6 +11,7 @@ use crate::screen;
 use anyhow::{Context, Result, anyhow, bail};
 use change::NewDisk;
 use mirrorball_core::geometry::{ArrayLayout, GeometryError, Profile};
+use mirrorball_core::member::MemberState;
 use mirrorball_core::units::{Nanos, format_bytes};
 use mirrorball_disk::array_file::{
     AddedMember, ArrayEdit, ArrayFile, ArraySpec, MemberSource, MemberSpec,
@@ -185,7 +186,8 @@ fn single_changes(question: &Question) -> Vec<ArrayChange> {
     let mut changes = Vec::new();
     let mut kinds: Vec<(&str, u64)> = Vec::new();
     let mut best: Option<&ModelProfile> = None;
-    let is_out = |it: &MemberSpec| !it.is_in_service() || question.is_out_of_service(it.devid);
+    let is_out =
+        |it: &MemberSpec| it.state != MemberState::InSync || question.is_out_of_service(it.devid);
     let has_out = array.members.iter().any(is_out);
     let is_due = |it: &MemberSpec| if has_out { is_out(it) } else { it.errors.is_some() };
     let mut members: Vec<_> = array.members.iter().collect();
