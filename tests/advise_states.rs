@@ -206,6 +206,13 @@ fn what_a_far_layout_takes_and_which_disk_of_drbd_is_local_is_said() {
     let text = stdout(&folder.run(&run));
     assert!(words(&text).contains("is added (md cannot reshape a far layout"), "{text}");
     assert!(text.contains("The best setting of each, in requests/s: md/raid10 now"), "{text}");
+    // One ZFS mirror gets a third copy; several get a whole mirror.
+    let pair = "name = \"pair\"\nlayout = \"zfs-mirror:2\"\n[source]\nsystem = \"zfs\"\n\
+                [[member]]\nmodel = \"hdd-7k2-ent\"\ncount = 2\n";
+    fs::write(folder.path("pair.toml"), pair).unwrap();
+    let run = [&["advise", "pair.toml", "rand-4k-qd1"][..], &SHORT, &more].concat();
+    let text = words(&stdout(&folder.run(&run)));
+    assert!(text.contains("hdd-7k2-desktop of the size of the smallest member is added"), "{text}");
     let run = ["advise", "hdd-ssd-raid1", "rand-4k-qd1", "--system", "drbd"];
     let text = words(&stdout(&folder.run(&[&run[..], &SHORT].concat())));
     assert!(text.contains("devid 1 is taken for the local disk, and no network"), "{text}");

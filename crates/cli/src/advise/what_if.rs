@@ -344,11 +344,12 @@ fn replace(edit: &mut ArrayEdit, array: &ArraySpec, devid: u64, disk: &NewDisk) 
     Ok(())
 }
 
-/// Fails if the disks that are added make no whole mirrors, where each takes so many.
+/// Fails if the disks that are added to several mirrors make no whole ones.
 fn check_groups(changes: &[ArrayChange], array: &ArraySpec) -> Result<()> {
     let added = changes.iter().filter(|it| matches!(it, ArrayChange::Add(_))).count();
     if let (false, Err(GeometryError::PartialGroup { copies, .. })) =
         (has_layout(changes), array.layout.check_members(array.members.len() + added))
+        && array.members.len() > copies
     {
         bail!(
             "a mirror is of {copies} disks, and {added} more make no whole one\n  help: give \
