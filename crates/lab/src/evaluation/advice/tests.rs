@@ -1,6 +1,6 @@
 //! Advice on made-up studies whose answers are known.
 
-use super::answer::{Answer, ArrayAnswer, OutOfService, WhatIf};
+use super::answer::{Answer, ArrayAnswer, OutOfService};
 use super::*;
 use crate::experiment::systems::{find, state_command};
 use crate::fixtures::{Achieved, criteria, measurement, plan, section, study, study_of};
@@ -11,7 +11,7 @@ use mirrorball_core::units::Nanos;
 use mirrorball_disk::array_file::{ArrayFile, ModelConfidence};
 use mirrorball_sim::first_stream;
 
-fn array(system: &str, policy: &str) -> ArraySpec {
+pub(super) fn array(system: &str, policy: &str) -> ArraySpec {
     let text = format!(
         "name = \"pair\"\nprofile = \"raid1\"\n[source]\nsystem = \"{system}\"\nname = \"md0\"\n\
          fsid = \"12-34\"\npolicy = \"{policy}\"\n\
@@ -102,6 +102,23 @@ fn each_of_the_three_is_named_with_what_it_takes() {
                  be copied";
     assert_eq!(known.takes.as_deref(), Some(takes));
     insta::assert_snapshot!(text::render(&advice, 80));
+}
+
+/// A pasted text does not say the read policy of a btrfs.
+#[test]
+fn an_undo_where_what_is_in_force_is_not_known_says_that_it_restores_the_default() {
+    let known = array("btrfs", "pid");
+    let mut unknown = known.clone();
+    unknown.source.as_mut().unwrap().policy = None;
+    for (array, is_known) in [(known, true), (unknown, false)] {
+        let rates = [("btrfs/round-robin:192K", 4000)];
+        let advice = advice_for(&array, "btrfs", &rates);
+        let commands = advice.conditional.unwrap().commands;
+        assert_eq!(commands.undo, ["echo 'pid' > /sys/fs/btrfs/12-34/read_policy"]);
+        let persist = commands.persist.unwrap();
+        let note = ". `undo` restores the default: if `check` shows another value before";
+        assert_eq!(persist.contains(note), !is_known, "{persist}");
+    }
 }
 
 #[test]
@@ -329,28 +346,6 @@ fn a_rough_factor_has_two_digits() {
     assert_eq!(figure_text::factor_text(0.034, true), "about 0.03");
     let exact = [47.3, 112.18].map(|it| figure_text::factor_text(it, false));
     assert_eq!(exact, ["47.30", "112"]);
-}
-
-#[test]
-fn a_change_of_hardware_of_spread_figures_is_rounded_and_comes_behind_the_state() {
-    let answer = |gain: f64, spread: f64| {
-        let (system, array) = (find("md").unwrap(), array("md", "raid1"));
-        let study = study(&plan(&["j"], &["md/raid1"], 3), |_| Achieved::reads(1000));
-        let advice = Advice::new(&study, system, &[], "md/raid1", &array, &[]);
-        let mut array = ArrayAnswer::new(&array, &study, advice);
-        array.first = vec!["degraded: replace devid 1 first".to_owned()];
-        let after = array.clone();
-        let what_if = WhatIf::new(vec!["a disk is added".to_owned()], &array, after);
-        let what_if = Some(WhatIf { gain: Some(gain), spread: Some(spread), ..what_if });
-        text::answer(&Answer { array, what_if, changes: Vec::new() }, Style::FILE)
-    };
-    let text = answer(112.3, 0.33);
-    assert!(text.starts_with("State         degraded: replace devid 1 first\nWhat if "), "{text}");
-    assert!(
-        text.contains("a disk is added: about 110 times as fast in requests/s (±33 %)"),
-        "{text}"
-    );
-    assert!(answer(2.345, 0.1).contains(": 2.35 times as fast in requests/s (±10 %)"));
 }
 
 /// `kakra/queue` is a patch to btrfs; `research/sed` and the like are a new volume.

@@ -32,9 +32,16 @@ pub fn answer(answer: &Answer, style: Style) -> String {
     if changes.is_empty() {
         return states(array, width) + &as_it_is(array, style);
     }
-    let rest = "What to set on it as it is: the same command without --what-if";
-    let array_lines = heading(array, width) + &advised(array, width);
-    states(array, width) + &changes + &array_lines + &wrapped(rest, width) + "\n"
+    // That of the changed array stands with it.
+    let confidence = match answer.what_if {
+        Some(_) => String::new(),
+        None => entry("Confidence", &array.advice.confidence, width),
+    };
+    let grounds = advised(array, width) + &confidence;
+    let name = &array.name;
+    let rest = format!("What to set on {name} as it is: the same command without --what-if");
+    let rest = example(array, width) + &wrapped(&rest, width) + "\n";
+    states(array, width) + &changes + &grounds + &rest
 }
 
 /// What the decision rests on, with what a change of hardware brings.
@@ -47,9 +54,10 @@ pub(super) fn grounds(answer: &Answer, style: Style) -> String {
 fn changes(answer: &Answer, style: Style) -> String {
     match &answer.what_if {
         Some(what_if) => {
-            gain(what_if, style.width_columns) + &changed_array(what_if, &answer.array, style)
+            let gain = gain(what_if, &answer.array, style.width_columns);
+            gain + &changed_array(what_if, &answer.array, style)
         }
-        None => ranked(&answer.changes, style),
+        None => ranked(answer, style),
     }
 }
 
@@ -79,8 +87,9 @@ fn members_and_figures(array: &ArrayAnswer, style: Style) -> String {
 
 /// The entries of the answer alone.
 pub(super) fn decision(answer: &Answer, width: usize) -> String {
-    let best = best_change(&answer.changes, width);
-    let gain = answer.what_if.as_ref().map_or_else(String::new, |it| gain(it, width));
+    let best = best_change(answer, width);
+    let what_if = answer.what_if.as_ref();
+    let gain = what_if.map_or_else(String::new, |it| gain(it, &answer.array, width));
     let advice = render(&answer.array.advice, width) + &advised(&answer.array, width);
     states(&answer.array, width) + &best + &gain + &advice
 }
@@ -92,12 +101,14 @@ fn states(answer: &ArrayAnswer, width: usize) -> String {
 
 /// The name of the array, with what is unusual about it.
 fn heading(answer: &ArrayAnswer, width: usize) -> String {
-    let mut text = format!("{}\n", wrapped(&answer.name, width));
-    if let Some(reason) = &answer.is_example_because {
-        let example = format!("An example: {reason}. Give the path of an array, or an array file.");
-        text = format!("{}\n{text}", wrapped(&example, width));
-    }
-    text
+    example(answer, width) + &wrapped(&answer.name, width) + "\n"
+}
+
+/// Why the array is an example, if it is one.
+fn example(answer: &ArrayAnswer, width: usize) -> String {
+    let Some(reason) = &answer.is_example_because else { return String::new() };
+    let example = format!("An example: {reason}. Give the path of an array, or an array file.");
+    wrapped(&example, width) + "\n"
 }
 
 /// The array that the advice is for, where it is not the one at hand.

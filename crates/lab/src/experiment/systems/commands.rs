@@ -8,7 +8,7 @@
 use super::{Availability, NumberSetting, Offer, Setting, System};
 use mirrorball_core::policies::Spec;
 use mirrorball_core::units::parse_bytes;
-use mirrorball_disk::array_file::{ArraySpec, MemberSpec};
+use mirrorball_disk::array_file::{ArraySource, ArraySpec, MemberSpec};
 #[cfg(test)]
 use schemars::JsonSchema;
 
@@ -76,6 +76,21 @@ impl Commands {
         let mut all = self.set.iter().chain(&self.add).chain(&self.undo);
         all.any(|it| it.contains(word))
             || self.check.iter().chain(&self.persist).any(|it| it.contains(word))
+    }
+
+    /// Says that `undo` restores the default, where what is in force is not known.
+    pub(crate) fn note_unknown_before(&mut self) {
+        if self.undo.is_empty() {
+            return;
+        }
+        let before = self.persist.take().map_or_else(String::new, |it| {
+            format!("{it}{} ", if it.ends_with('.') { "" } else { "." })
+        });
+        let other = match self.check {
+            Some(_) => "if `check` shows another value before, set that instead",
+            None => "if another value is in force now, set that instead",
+        };
+        self.persist = Some(format!("{before}`undo` restores the default: {other}"));
     }
 }
 
@@ -147,6 +162,10 @@ impl Setting {
             undo: last_writes([fill(&self.offer.undo, &own), restore].concat()),
             placeholders: Vec::new(),
         };
+        let is_stated = |it: &ArraySource| it.policy.is_some() || it.in_force.is_some();
+        if now.is_default && !array.source.as_ref().is_some_and(is_stated) {
+            commands.note_unknown_before();
+        }
         commands.placeholders = system.placeholders(|word| commands.has(word));
         commands
     }

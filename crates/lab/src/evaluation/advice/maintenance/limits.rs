@@ -17,9 +17,6 @@ use serde::Serialize;
 const READER: &Load = &LOADS[1];
 /// What the work is limited to, as parts of its rate without a limit.
 const PARTS: [u64; 3] = [2, 5, 20];
-/// What to know of the undo where the limit in force is not known.
-const UNDO_IS_DEFAULT: &str = ". `undo` restores the default: if `check` shows another limit \
-                               before, set it instead";
 /// Why no limit is named.
 const NOT_WHOLE: &str = "No limit is advised until the array is whole: one more failure may lose \
                          data";
@@ -141,7 +138,7 @@ fn limit_commands(array: &ArraySpec, (system, limit): (&System, &WorkLimit), kib
     match source.and_then(|it| it.limit_kib).filter(|_| source.is_some_and(|it| it.limit_is_own)) {
         Some(own) => commands.undo = limit.knob.commands(system, array, own, None).set,
         None if source.is_none_or(|it| it.limit_kib.is_none()) => {
-            commands.persist.iter_mut().for_each(|it| *it += UNDO_IS_DEFAULT);
+            commands.note_unknown_before();
         }
         None => {}
     }

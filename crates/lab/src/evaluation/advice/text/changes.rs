@@ -1,9 +1,9 @@
 //! Changes of hardware as text: which brings most, what one brings, and the array after it.
 
 use super::{choices, entry, knob_lines, members, slower_jobs, table};
-use crate::evaluation::advice::answer::{ArrayAnswer, RankedChange, WhatIf};
+use crate::evaluation::advice::answer::{Answer, ArrayAnswer, RankedChange, WhatIf};
 use crate::evaluation::advice::figure_text::{factor_text, number, speed_text};
-use crate::evaluation::advice::{UNCERTAIN, worthwhile};
+use crate::evaluation::advice::{DISKS_ARE_AS_GUESSED, UNCERTAIN, worthwhile};
 use crate::report::{Column, Grid, Style, draw, left_out, wrapped};
 
 /// Changes that tie with the first which are named.
@@ -16,7 +16,8 @@ const BY_PID: &str = "Under btrfs/pid the number of the process decides which co
 const SLOWER: f64 = 0.98;
 
 /// The changes that were tried, the one that brings most first.
-pub(super) fn ranked(changes: &[RankedChange], style: Style) -> String {
+pub(super) fn ranked(answer: &Answer, style: Style) -> String {
+    let changes = &answer.changes;
     if changes.is_empty() {
         return String::new();
     }
@@ -47,11 +48,11 @@ pub(super) fn ranked(changes: &[RankedChange], style: Style) -> String {
         true => format!("{note}. {BY_PID}"),
         false => note,
     };
-    best_change(changes, width) + &table + &wrapped(&note, width) + "\n\n"
+    best_change(answer, width) + &table + &wrapped(&note, width) + "\n"
 }
 
-pub(super) fn best_change(changes: &[RankedChange], width: usize) -> String {
-    let Some((best, others)) = changes.split_first() else { return String::new() };
+pub(super) fn best_change(answer: &Answer, width: usize) -> String {
+    let Some((best, others)) = answer.changes.split_first() else { return String::new() };
     let text = match best.gain {
         Some(gain) if gain > worthwhile(best.spread) => {
             let speed = speed_text(gain, is_rough(best.spread));
@@ -61,11 +62,17 @@ pub(super) fn best_change(changes: &[RankedChange], width: usize) -> String {
                 [] => String::new(),
                 tied => format!("; as much, within ±: {}", tied.join(", ")),
             };
-            format!("--what-if {} brings most: {speed}{tied}", best.change)
+            let only_if = only_if(answer.array.advice.is_guess);
+            format!("--what-if {} brings most: {speed}{only_if}{tied}", best.change)
         }
         _ => "no single change brings anything".to_owned(),
     };
     entry("What if", &text, width)
+}
+
+/// What a gain supposes where some disks are of unknown kind.
+fn only_if(is_guess: bool) -> String {
+    if is_guess { format!(", {DISKS_ARE_AS_GUESSED}") } else { String::new() }
 }
 
 fn is_by_pid(setting: &str) -> bool {
@@ -78,7 +85,7 @@ fn is_rough(spread: Option<f64>) -> bool {
 }
 
 /// What a change of hardware brings, and under which jobs it is a loss.
-pub(super) fn gain(what_if: &WhatIf, width: usize) -> String {
+pub(super) fn gain(what_if: &WhatIf, before: &ArrayAnswer, width: usize) -> String {
     let changes = what_if.changes.join(", ");
     let Some(gain) = what_if.gain else {
         let text = format!("{changes}: not known, one of the arrays completed nothing in some job");
@@ -94,7 +101,8 @@ pub(super) fn gain(what_if: &WhatIf, width: usize) -> String {
     let gains = what_if.jobs.iter().filter_map(|job| Some((job.job.as_str(), job.gain?)));
     let slower = slower_jobs(";", gains.filter(|(_, gain)| *gain < SLOWER));
     let speed = speed_text(gain, is_rough(what_if.spread));
-    let gained = format!("{changes}: {speed} in {compared} ({over}){slower}");
+    let only_if = only_if(before.advice.is_guess || what_if.array.advice.is_guess);
+    let gained = format!("{changes}: {speed} in {compared} ({over}){only_if}{slower}");
     entry("What if", &gained, width)
 }
 
@@ -124,3 +132,6 @@ pub(super) fn changed_array(what_if: &WhatIf, before: &ArrayAnswer, style: Style
     text += &entry("It would have", &after.advice.now, width);
     text + &choices(&after.advice, width) + "\n"
 }
+
+#[cfg(test)]
+mod tests;
