@@ -119,7 +119,8 @@ pub(crate) struct Args {
     /// read-ahead=SIZE. Repeat it for several changes at once. Without a value, as the last option:
     /// try each single change, and rank them by what they bring
     ///
-    /// The devids are in the answer, `mirrorball models` lists the models. A new disk has the size
+    /// The devids are in the answer, `mirrorball models` lists the models; a product (WD40EFRX)
+    /// stands for its model and size. Another new disk has the size
     /// of the one it replaces, or of the smallest member; replace=1:nvme-gen4:8TB gives another.
     /// The changed array is laid out again, as after a rebuild or a balance, and its new disks are
     /// used whole.
@@ -128,7 +129,7 @@ pub(crate) struct Args {
 
     /// Compare the layouts that md, ZFS and btrfs offer on these disks, for reads, writes, rebuild
     /// and space: devices of this machine, models, models with a size (hdd-smr:8TB), products
-    /// (WD40EFRX), 4*MODEL. --system names one system
+    /// (WD40EFRX), '4*MODEL'. --system names one system
     #[arg(long, value_name = "DISK", num_args = 1..,
           conflicts_with_all = ["array", "what_if", "probe", "measured", "report", "policy"])]
     new: Vec<String>,
@@ -251,7 +252,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     if let Some(changed) = changed {
         let Some((after, _)) = changed.answer(args)? else { return Ok(Ending::Interrupted) };
         let before = question.as_long_as(args, &changed, &answer.array)?;
-        let commands = what_if::commands(&changes, system, &spec);
+        let commands = what_if::commands(&changes, &question);
         let changes = changes.iter().map(|change| change.described(spec.layout)).collect();
         let Some(before) = before else { return Ok(Ending::Interrupted) };
         let what_if = WhatIf::new(changes, &before, after);

@@ -128,7 +128,7 @@ fn disks(args: &Args) -> Result<Vec<NewDisk>> {
     let disks = disks.collect::<Result<Vec<NewDisk>>>()?;
     if !(2..=DISKS_MAX).contains(&disks.len()) {
         let error = format!("--new: an array with copies has 2 to {DISKS_MAX} disks");
-        let help = "name each, or write 4*MODEL, as in --new 2*hdd-7k2-4tb ssd-sata-plp";
+        let help = "name each, or write '4*MODEL', as in --new '2*hdd-7k2-4tb' ssd-sata-plp";
         return Err(anyhow!("{error}, not {}\n  help: {help}", disks.len()));
     }
     Ok(disks)

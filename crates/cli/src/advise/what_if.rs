@@ -18,7 +18,7 @@ use mirrorball_disk::array_file::{
 };
 use mirrorball_disk::profile::ModelProfile;
 use mirrorball_lab::evaluation::advice::answer::{ArrayAnswer, OutOfService, RankedChange};
-use mirrorball_lab::evaluation::advice::question::Share;
+use mirrorball_lab::evaluation::advice::question::{AdviceQuestion, Share};
 use mirrorball_lab::experiment::inputs::load_array;
 use mirrorball_lab::experiment::systems::{self, Commands, System};
 
@@ -177,10 +177,9 @@ pub(super) fn each(
     Ok(Some(ranked))
 }
 
-/// Better disks in the place of one member of each kind, one more disk of the best kind, other
-/// layouts, and other amounts of read-ahead. Only disks in the place of a member that is missing,
-/// failed or rebuilt, if there is one, since others may have the last copy; else of one with
-/// errors, which must be replaced anyway.
+/// Better disks in the place of one member of each kind, of one with errors first; one more disk of
+/// the best kind, other layouts, and other amounts of read-ahead. Only disks in the place of a
+/// member that is missing, failed or rebuilt, if there is one, since others may have the last copy.
 fn single_changes(question: &Question) -> Vec<ArrayChange> {
     let array = &question.asked.inputs.array;
     let mut changes = Vec::new();
@@ -193,7 +192,7 @@ fn single_changes(question: &Question) -> Vec<ArrayChange> {
     let mut members: Vec<_> = array.members.iter().collect();
     // Of several of a kind, one that is due is the one to replace.
     members.sort_by_key(|it| !is_due(it));
-    let due: Vec<u64> = members.iter().filter(|it| is_due(it)).map(|it| it.devid).collect();
+    let out: Vec<u64> = members.iter().filter(|it| is_out(it)).map(|it| it.devid).collect();
     let flash = members.iter().filter_map(|member| match &member.source {
         MemberSource::Model(profile) if !profile.rotational => Some(profile.name.as_str()),
         _ => None,
@@ -228,29 +227,27 @@ fn single_changes(question: &Question) -> Vec<ArrayChange> {
     let others = READ_AHEAD_KIB.iter().filter(|kib| **kib != array.host.read_ahead_kb);
     let others = others.filter(|_| system.read_ahead.is_some());
     changes.extend(others.map(|kib| ArrayChange::ReadAhead(*kib)));
-    let is_due = |change: &ArrayChange| match change {
-        ArrayChange::Replace { devid, .. } => due.contains(devid),
+    let is_of_out = |change: &ArrayChange| match change {
+        ArrayChange::Replace { devid, .. } => out.contains(devid),
         _ => false,
     };
-    let has_due = has_out || changes.iter().any(is_due);
-    changes.retain(|change| !has_due || is_due(change));
+    changes.retain(|change| !has_out || is_of_out(change));
     changes
 }
 
 /// The commands of a changed read-ahead; none without one, or if the system has no such command.
-pub(super) fn commands(
-    changes: &[ArrayChange],
-    system: &System,
-    array: &ArraySpec,
-) -> Option<Commands> {
+pub(super) fn commands(changes: &[ArrayChange], question: &Question) -> Option<Commands> {
+    let AdviceQuestion { chosen, inputs, plan, .. } = &question.asked;
+    let (system, array) = (chosen.system, &inputs.array);
     let kib = changes.iter().find_map(|change| match change {
         ArrayChange::ReadAhead(kib) => Some(*kib),
         _ => None,
     });
     let knob = system.read_ahead.as_ref()?;
-    // A file that was not detected says nothing of the machine.
-    let detected = array.source.as_ref().and_then(|source| source.name.as_ref());
-    let previous = detected.map(|_| array.host.read_ahead_kb);
+    // A file that was not detected says nothing of the machine, and a pasted text may not.
+    let is_detected = array.source.as_ref().is_some_and(|source| source.name.is_some());
+    let is_known = is_detected && plan.array.text.contains("read_ahead_kb");
+    let previous = is_known.then_some(array.host.read_ahead_kb);
     Some(knob.commands(system, array, kib?, previous))
 }
 

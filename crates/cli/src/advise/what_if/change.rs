@@ -3,6 +3,7 @@
 use super::EACH;
 use mirrorball_core::geometry::{ArrayLayout, LayoutKind};
 use mirrorball_core::units::{KIB, parse_bytes};
+use mirrorball_host::detect::model_of_product;
 use std::fmt;
 use std::str::FromStr;
 
@@ -22,7 +23,7 @@ pub(crate) enum ArrayChange {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NewDisk {
-    /// As it is written: the model, and behind a colon its size.
+    /// As it is written: the model or product, and behind a colon its size.
     text: String,
     pub(super) model: String,
     /// Size; that of the member in whose place it is, or of the smallest, if not given.
@@ -48,8 +49,9 @@ impl FromStr for NewDisk {
             Ok(bytes @ 1..) => Ok(bytes),
             _ => Err(format!("`{size}` is no size: write for example {model}:8TB, or {model}")),
         });
-        let (text, model) = (text.to_owned(), model.to_owned());
-        Ok(NewDisk { text, model, bytes: bytes.transpose()? })
+        let (model, of_product) = model_of_product(model).unwrap_or((model, None));
+        let bytes = bytes.transpose()?.or(of_product);
+        Ok(NewDisk { text: text.to_owned(), model: model.to_owned(), bytes })
     }
 }
 
@@ -136,6 +138,12 @@ mod tests {
         let text = "nvme-gen3:8TB".to_owned();
         let disk = NewDisk { text, bytes: Some(8_000_000_000_000), ..disk };
         assert_eq!("replace=7:nvme-gen3:8TB".parse(), Ok(replace(disk)));
+        for (text, bytes) in [("WD40EFRX", 4_000_000_000_000), ("WD40EFRX:2TB", 2_000_000_000_000)]
+        {
+            let (text, model) = (text.to_owned(), "hdd-5k4-4tb".to_owned());
+            let disk = NewDisk { text, model, bytes: Some(bytes) };
+            assert_eq!(format!("add={}", disk.text).parse(), Ok(ArrayChange::Add(disk)));
+        }
         assert_eq!("add=a/b:c.toml".parse(), Ok(ArrayChange::Add(NewDisk::new("a/b:c.toml"))));
         assert_eq!("read-ahead=2MiB".parse(), Ok(ArrayChange::ReadAhead(2048)));
         for (text, message) in [
