@@ -5,6 +5,7 @@ use super::model_choice::ModelChoice;
 use super::stack::StackLayer;
 use mirrorball_core::geometry::ArrayLayout;
 use mirrorball_core::units::MIB;
+use mirrorball_disk::profile::ModelProfile;
 use mirrorball_lab::experiment::systems;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -209,6 +210,7 @@ impl DetectedArray {
         let recovers = matches!(self.condition.activity.as_deref(), Some("recover" | "resilver"));
         let percent = self.condition.progress_percent.filter(|_| recovers && member.is_rebuilding);
         let size = member.filled_bytes().or(member.size_or_of_disk());
+        let size = size.or(member.model_bytes());
         let (Some(percent), Some(size)) = (percent, size) else { return 0 };
         // Progress has one digit after the point.
         let per_mille = (percent * 10.0).round() as u64;
@@ -297,8 +299,17 @@ impl DetectedMember {
     pub(super) fn filled_bytes(&self) -> Option<u64> {
         /// Least part of a member that counts as filled: one in this many.
         const LEAST_PART: u64 = 20;
-        let size = self.size_or_of_disk()?;
-        self.used_bytes.filter(|used| *used >= size / LEAST_PART && *used < size)
+        let (size, is_known) = match self.size_or_of_disk() {
+            Some(bytes) => (bytes, true),
+            // One of which no size is known has at least that of its data.
+            None => (self.model_bytes()?, false),
+        };
+        self.used_bytes.filter(|used| *used >= size / LEAST_PART && !(is_known && *used >= size))
+    }
+
+    /// The size of the model that stands for its disk.
+    fn model_bytes(&self) -> Option<u64> {
+        Some(ModelProfile::builtin(&self.model.profile).ok()?.capacity_bytes)
     }
 }
 
@@ -341,6 +352,9 @@ pub struct ArrayCondition {
     /// Another thing that is unusual, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remark: Option<String>,
+    /// Spares that are free, of an array without a member.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spares: Vec<String>,
     /// The spare that stands in for a member, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stand_in: Option<String>,
@@ -358,6 +372,14 @@ impl ArrayCondition {
         self.activity.as_deref().is_some_and(|activity| Self::STOPPED.contains(&activity))
     }
 
+    fn with_spares(&self) -> String {
+        let more = if self.spares.len() == 1 { "" } else { "s" };
+        match self.spares.is_empty() {
+            true => String::new(),
+            false => format!(", with the spare{more} {}", self.spares.join(" and ")),
+        }
+    }
+
     /// Unusual condition; `None` for an array that is complete and idle.
     pub fn text(&self) -> Option<String> {
         let mut parts = Vec::new();
@@ -367,8 +389,10 @@ impl ArrayCondition {
                     format!("degraded, {}", self.stand_in.as_deref().unwrap_or_default())
                 }
                 0 => "degraded".to_owned(),
-                1 => "degraded, 1 member out of service".to_owned(),
-                missing => format!("degraded, {missing} members out of service"),
+                1 => format!("degraded, 1 member out of service{}", self.with_spares()),
+                missing => {
+                    format!("degraded, {missing} members out of service{}", self.with_spares())
+                }
             });
         }
         if let Some(activity) = &self.activity {

@@ -1,6 +1,7 @@
 //! Volumes of storage arrays, whose speed is that of the array and not that of a disk.
 
 use super::array::DetectedMember;
+use super::disk::DiskBus;
 use super::model_choice::is_volume;
 use mirrorball_disk::array_file::ModelConfidence;
 
@@ -20,7 +21,8 @@ pub(super) fn guess_if_lun(member: &mut DetectedMember) {
     };
     member.model.reason =
         format!("{what}, whose speed is not known: measure it by `mirrorball probe`");
-    if disk.rotational != Some(false) && !is_of_controller {
+    let is_flash = disk.rotational == Some(false) || disk.bus == DiskBus::Nvme;
+    if !is_flash && !is_of_controller {
         // What the storage says of its volume is no fact about its disks, and few are of one disk.
         "ssd-sata-plp".clone_into(&mut member.model.profile);
     }

@@ -262,12 +262,7 @@ impl<'a> Md<'a> {
     /// The members by slot. A failed one has lost its slot: if one slot is empty and one device
     /// failed, they belong together.
     fn members(&self, slots: u64, notes: &mut Vec<String>) -> Vec<DetectedMember> {
-        let names = self.sysroot.names(&self.device.file("md"));
-        let devices: Vec<MdDevice> = names
-            .iter()
-            .filter_map(|name| name.strip_prefix("dev-"))
-            .filter_map(|name| self.md_device(name))
-            .collect();
+        let devices = self.devices();
         let in_slot = |slot: u64| {
             let has_slot = |device: &&MdDevice| device.slot == Some(slot);
             devices.iter().filter(has_slot).find(|device| !device.has("replacement"))
@@ -275,11 +270,7 @@ impl<'a> Md<'a> {
         let empty = (0..slots).filter(|slot| in_slot(*slot).is_none()).count();
         let failed: Vec<&MdDevice> =
             devices.iter().filter(|it| it.slot.is_none() && it.has("faulty")).collect();
-        let spares: Vec<&str> = devices
-            .iter()
-            .filter(|it| it.slot.is_none() && it.has("spare"))
-            .map(|it| it.block.name.as_str())
-            .collect();
+        let spares = spares(&devices);
         if !spares.is_empty() {
             notes.push(format!("spares, not members: {}", spares.join(", ")));
         }
@@ -325,6 +316,12 @@ impl<'a> Md<'a> {
                 .to_owned(),
         );
         empty
+    }
+
+    fn devices(&self) -> Vec<MdDevice> {
+        let names = self.sysroot.names(&self.device.file("md"));
+        let names = names.iter().filter_map(|name| name.strip_prefix("dev-"));
+        names.filter_map(|name| self.md_device(name)).collect()
     }
 
     fn md_device(&self, name: &str) -> Option<MdDevice> {
@@ -382,6 +379,11 @@ impl<'a> Md<'a> {
         ArrayCondition {
             degraded: missing > 0 || self.number("degraded").is_some_and(|it| it > bays as u64),
             missing,
+            // One that is being rebuilt may stand in no slot yet.
+            spares: match missing {
+                1.. if action.is_none() => spares(&self.devices()),
+                _ => Vec::new(),
+            },
             progress_percent: progress.filter(|_| action.is_some()),
             hours_left: hours_left.filter(|_| action.is_some()),
             activity: action,
@@ -417,6 +419,11 @@ impl<'a> Md<'a> {
         let text = Some(format!("md {}", self.level));
         DetectedPolicy { text, spec: Some(spec), offered: Vec::new(), settings }
     }
+}
+
+fn spares(devices: &[MdDevice]) -> Vec<String> {
+    let free = devices.iter().filter(|it| it.slot.is_none() && it.has("spare"));
+    free.map(|it| it.block.name.clone()).collect()
 }
 
 /// A note for each disk that all copies of some data are on.

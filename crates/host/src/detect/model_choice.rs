@@ -3,7 +3,7 @@
 //! The table is `known_models.toml`. Each choice says how certain it is.
 
 use super::disk::{DetectedDisk, DiskBus, size_in_model};
-use mirrorball_core::units::parse_bytes;
+use mirrorball_core::units::{GIB, TIB, parse_bytes};
 use mirrorball_disk::array_file::ModelConfidence;
 use serde::{Deserialize, Serialize, Serializer};
 use std::sync::LazyLock;
@@ -40,6 +40,8 @@ struct MediaClass {
     bus: Option<String>,
     rotational: Option<bool>,
     size_min: Option<String>,
+    /// Sizes in GB that only such disks have.
+    sizes_gb: Option<Vec<u64>>,
     rpm_min: Option<u64>,
     rpm_max: Option<u64>,
     profile: String,
@@ -135,9 +137,20 @@ impl MediaClass {
         (self.bus.is_none() || self.bus.as_deref() == bus)
             && (self.rotational.is_none() || self.rotational == rotational)
             && size_bytes >= size_min
+            && self.sizes_gb.as_ref().is_none_or(|sizes| {
+                rotational.is_none() && sizes.iter().any(|gb| is_size(size_bytes, *gb))
+            })
             && self.rpm_min.is_none_or(|rpm_min| rpm.is_some_and(|rpm| rpm >= rpm_min))
             && self.rpm_max.is_none_or(|rpm_max| rpm.is_some_and(|rpm| rpm <= rpm_max))
     }
+}
+
+/// True for the bytes of a disk of so many GB, as `lsblk` rounds them: to tenths of a GiB or TiB.
+fn is_size(bytes: u64, gb: u64) -> bool {
+    // All makers of disks count sectors by this rule.
+    let exact = (97_696_368 + 1_953_504 * gb.saturating_sub(50)) * 512;
+    let unit = if exact < TIB { GIB } else { TIB };
+    bytes.abs_diff(exact) <= unit / 20
 }
 
 fn bus_name(bus: DiskBus) -> &'static str {
@@ -170,7 +183,9 @@ fn class_name(disk: Option<&DetectedDisk>) -> String {
         DiskBus::Virtual => "virtual device",
     };
     let model = disk.model.as_deref().map(|model| format!(", model name {model} not in the table"));
-    format!("{rotational} {kind}{}", model.unwrap_or_default())
+    let is_of_size = TABLE.class.iter().any(|it| it.sizes_gb.is_some() && it.fits(Some(disk)));
+    let size = if is_of_size { ", of a size of SSDs" } else { "" };
+    format!("{rotational} {kind}{}{size}", model.unwrap_or_default())
 }
 
 #[cfg(test)]

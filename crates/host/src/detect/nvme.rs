@@ -29,9 +29,21 @@ struct PathState {
     is_down: bool,
     /// By asymmetric namespace access, the best first: a path serves if none is better.
     rank: u8,
-    /// True if the namespace is reached over a network.
-    is_fabric: bool,
+    /// The network over which the namespace is reached, such as `tcp`.
+    fabric: Option<String>,
     text: String,
+}
+
+impl PathState {
+    /// A note on the network of a path that has one.
+    fn network(&self) -> Option<String> {
+        let fabric = self.fabric.as_ref()?;
+        Some(format!(
+            "NVMe over a network ({fabric}): a path is as fast as the network and the storage \
+             behind it, so the figures are of made-up paths; `mirrorball bench` measures the \
+             settings"
+        ))
+    }
 }
 
 /// The rank of a path that the storage does not let serve.
@@ -83,6 +95,7 @@ impl<'a> NvmePaths<'a> {
             standing.into_iter().map(|(path, state)| (path.name.as_str(), state.rank)).unzip();
         let serving: Vec<_> = all().filter(|(_, state)| serves(state)).collect();
         let mut notes = vec![PATHS_NOTE.to_owned()];
+        notes.extend(states.iter().find_map(PathState::network));
         let help = "the storage decides which paths may serve";
         let is_closed = |rank: &u8| *rank >= INACCESSIBLE;
         let why = match (ranks.iter().any(is_closed), ranks.iter().all(is_closed)) {
@@ -142,8 +155,10 @@ impl<'a> NvmePaths<'a> {
         member.device = Some(path.name.clone());
         member.is_failed = !state.is_usable;
         member.state.clone_from(&state.text);
-        if state.is_fabric {
+        if let Some(fabric) = &state.fabric {
             guess_if_lun(&mut member);
+            member.model.reason =
+                format!("a namespace of NVMe over a network ({fabric}), whose speed is not known");
         }
         member
     }
@@ -166,7 +181,7 @@ impl<'a> NvmePaths<'a> {
             is_usable: !is_down && rank < INACCESSIBLE,
             is_down,
             rank,
-            is_fabric: transport.is_some_and(|transport| transport != "pcie"),
+            fabric: transport.filter(|transport| transport != "pcie"),
             text: if texts.is_empty() { "not known".to_owned() } else { texts.join(", ") },
         }
     }

@@ -213,13 +213,17 @@ fn write_place(text: &mut String, member: &DetectedMember, layout: Option<ArrayL
     // What holds no data is neither read nor scrubbed.
     let filled_bytes = member.filled_bytes();
     if member.size_bytes.is_none() {
-        let like = if disk_bytes.is_some() { "disk, used whole" } else { "model" };
-        line(text, &format!("# guessed: the size is that of the {like}"));
+        let like = match (disk_bytes, filled_bytes) {
+            (Some(_), _) => "the disk, used whole",
+            (None, Some(_)) => "its data",
+            (None, None) => "the model",
+        };
+        line(text, &format!("# guessed: the size is that of {like}"));
         if filled_bytes.is_none() {
             disk_bytes.into_iter().for_each(|bytes| key(text, "size", &size(bytes)));
         }
     }
-    let known_bytes = member.size_bytes.or(filled_bytes.and(disk_bytes));
+    let known_bytes = member.size_bytes.or(filled_bytes.and(disk_bytes.or(filled_bytes)));
     let Some(size_bytes) = known_bytes else { return };
     let data_bytes = filled_bytes.unwrap_or(size_bytes);
     if data_bytes < size_bytes {

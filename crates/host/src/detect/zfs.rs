@@ -13,6 +13,7 @@ use super::sysroot::Sysroot;
 use super::tools::{ZPOOL_LIST, ZPOOL_STATUS};
 use mirrorball_core::geometry::ArrayLayout;
 use mirrorball_core::policies::Spec;
+use mirrorball_core::units::GIB;
 
 const PARAMETERS: &str = "/sys/module/zfs/parameters";
 
@@ -141,11 +142,7 @@ impl ZfsPool {
         }
         let mut members = members(sysroot, &mirrors);
         self.set_used_bytes(sysroot, mirrors.len() as u64, &mut members);
-        if sysroot.is_pasted() && members.iter().any(|member| member.used_bytes.is_none()) {
-            let unknown = "the text does not say how much data the pool has: taken as full: paste \
-                           the output of `zpool list -v`, too";
-            notes.push(unknown.to_owned());
-        }
+        notes.extend(self.guess_of_data(sysroot));
         complete(&mut members);
         notes.extend(notes_on(&members));
         Ok(DetectedArray {
@@ -232,6 +229,38 @@ impl ZfsPool {
         (rate > 0).then(|| left as f64 / rate as f64 / 3600.0)
     }
 
+    /// Text and bytes of what the last resilver wrote: the data of a mirror, or less of a disk that
+    /// had a part of them.
+    fn resilvered(&self) -> Option<(&str, u64)> {
+        let text = self.scan.strip_prefix("resilvered ")?.split(' ').next()?;
+        Some((text, size_of(text)?))
+    }
+
+    /// A note on how much data is taken for those of the pool, if a text does not say it.
+    fn guess_of_data(&self, sysroot: &Sysroot) -> Option<String> {
+        let is_known = self.allocated_bytes(&self.listed(sysroot)).is_some();
+        (sysroot.is_pasted() && !is_known).then(|| {
+            let taken = match self.resilvered() {
+                Some((size, _)) => {
+                    format!("the {size} that were resilvered are taken for the data of each mirror")
+                }
+                None => "taken as full".to_owned(),
+            };
+            format!(
+                "the text does not say how much data the pool has: {taken}: paste the output of \
+                 `zpool list -v`, too"
+            )
+        })
+    }
+
+    /// The size of each mirror of the pool, as far as that is listed.
+    fn mirror_bytes(&self, sysroot: &Sysroot, mirrors: u64) -> Option<u64> {
+        let text = sysroot.tool(&ZPOOL_LIST).ok()?;
+        let mut sizes = text.lines().find_map(|row| self.behind_name(row))?.split_whitespace();
+        let (size, allocated) = (size_of(sizes.next()?)?, size_of(sizes.next()?)?);
+        Some(size / mirrors).filter(|bytes| size >= allocated && *bytes >= GIB)
+    }
+
     /// The pool and its vdevs, with the bytes that they have allocated, as far as these are listed.
     fn listed(&self, sysroot: &Sysroot) -> Vec<(String, u64)> {
         let text = sysroot.tool(&ZPOOL_LIST).unwrap_or_default();
@@ -245,11 +274,16 @@ impl ZfsPool {
         pool.into_iter().chain(vdevs).filter_map(row).collect()
     }
 
-    /// Sets how much data each member of the mirrors has, as far as that is known.
+    /// Sets how much data each member of the mirrors has, as far as that is known, and the size of
+    /// one that no other part of a text says.
     fn set_used_bytes(&self, sysroot: &Sysroot, mirrors: u64, members: &mut [DetectedMember]) {
         let listed = self.listed(sysroot);
         let of_pool = self.allocated_bytes(&listed).map(|bytes| bytes / mirrors);
+        let of_pool = of_pool.or(self.resilvered().map(|(_, bytes)| bytes));
         for member in members {
+            if member.size_or_of_disk().is_none() {
+                member.size_bytes = self.mirror_bytes(sysroot, mirrors);
+            }
             let own = listed.iter().find(|(name, _)| Some(name) == member.group.as_ref());
             member.used_bytes = own.map(|(_, bytes)| *bytes).or(of_pool);
         }
@@ -259,7 +293,9 @@ impl ZfsPool {
     fn allocated_bytes(&self, listed: &[(String, u64)]) -> Option<u64> {
         let own = listed.iter().find(|(name, _)| *name == self.name).map(|(_, bytes)| *bytes);
         // A scan says what it has to do.
-        own.or_else(|| Some(self.issued()?.1)).or_else(|| self.scanned("total"))
+        let own = own.or_else(|| Some(self.issued()?.1)).or_else(|| self.scanned("total"));
+        let out_of = || size_of(self.scan.split_once(" out of ")?.1.split(' ').next()?);
+        own.or_else(out_of).or_else(|| self.scanned("scanned"))
     }
 
     fn condition(&self, members: &[DetectedMember]) -> ArrayCondition {
@@ -270,7 +306,10 @@ impl ZfsPool {
         let leaves = self.vdevs.iter().flat_map(|vdev| &vdev.leaves);
         let stand_ins = leaves.filter_map(VdevLeaf::replacement);
         let mut stand_ins = stand_ins.filter_map(|it| it.strip_suffix(REPLACE).map(str::to_owned));
+        let own = self.others.iter().filter(|[section, ..]| section == "spares");
+        let free = own.filter(|[_, _, state]| state == "AVAIL");
         ArrayCondition {
+            spares: free.map(|[_, name, _]| name.clone()).filter(|_| missing > 0).collect(),
             stand_in: stand_ins.next(),
             degraded: missing > 0 || self.state == "DEGRADED",
             missing,

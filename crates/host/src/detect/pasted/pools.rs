@@ -247,10 +247,14 @@ fn add_listed(tree: &mut Tree, pool: &str, rows: &[PoolRow], has_status: bool) {
     };
     // `list` has size and allocated, `iostat` allocated and free; only the first has a health.
     let is_list = rows[0].rest.split_whitespace().any(|word| is_state(Some(&word)));
-    let allocated = if is_list { sizes(&rows[0]).1 } else { sizes(&rows[0]).0 };
+    let (size, allocated) = match sizes(&rows[0]) {
+        (size, allocated) if is_list => (size, allocated),
+        (allocated, _) => (None, allocated),
+    };
     let vdevs = numbered(rows);
     if let Some(bytes) = allocated {
-        tree.append("/tools/zpool-list", &format!("{pool}\t-\t{bytes}\n"));
+        let size = size.map_or("-".to_owned(), |bytes| bytes.to_string());
+        tree.append("/tools/zpool-list", &format!("{pool}\t{size}\t{bytes}\n"));
         for vdev in vdevs.iter().filter(|row| is_group(&row.name)) {
             let bytes = if is_list { sizes(vdev).1 } else { sizes(vdev).0 };
             if let Some(bytes) = bytes {
