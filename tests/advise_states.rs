@@ -72,7 +72,8 @@ fn the_new_disk_of_a_failed_member_is_added_with_its_flag() {
     let first = text.clone();
     let text = words(&text);
     for part in [
-        "replace devid 1 first: `mdadm /dev/md0 --add --write-mostly /dev/NEW`",
+        "replace devid 1 first: `mdadm /dev/md0 --remove /dev/sda`, `mdadm /dev/md0 --add \
+         --write-mostly /dev/NEW`",
         "NEW is the disk in the place of the one that failed",
         "until then devid 2 serves all reads",
     ] {

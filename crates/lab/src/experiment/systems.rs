@@ -85,6 +85,11 @@ pub struct System {
     pub reset: Option<String>,
     /// Command that restores what was in force, after `reset`.
     pub restore: Option<String>,
+    /// Command that takes a failed member out, before `replace`.
+    pub remove: Option<String>,
+    /// True if it rebuilds onto a free spare by itself.
+    #[serde(default)]
+    pub takes_spares: bool,
     /// Command that puts the disk `/dev/NEW` in the place of a failed member.
     pub replace: Option<String>,
     /// Command that mounts it without the failed member, which `replace` needs.

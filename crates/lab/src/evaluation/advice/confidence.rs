@@ -14,6 +14,7 @@ pub(super) fn whole_statement(array: &ArraySpec, system: &System, is_assumed: bo
         }
     }
     if system.is_multipath {
+        stated = stated.replace("a disk of unknown kind", "a path whose speed is not known");
         stated += "; each path is simulated as a device of its own, so the factors hold only where \
                    the paths, not the device, are the limit";
     }

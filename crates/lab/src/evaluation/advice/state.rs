@@ -11,6 +11,8 @@ use mirrorball_disk::array_file::{ArraySpec, MemberSpec};
 const LEFT: &str = " left at its rate";
 /// What a state says of a spare.
 const STANDS_IN: &str = " stands in for ";
+/// What a state says of the spares that are free; several have ` and ` between them.
+const WITH_SPARES: [&str; 2] = [", with the spare ", ", with the spares "];
 
 /// The steps for an array with this condition, as `detect` words it, the most urgent first. The
 /// members `out` of `array` are not in service on the machine, and `add` has the commands that the
@@ -67,7 +69,10 @@ fn steps(
             );
         }
         if state.starts_with("degraded") {
-            return format!("{state}: {}", replacement(system, array, (out, add), &shown));
+            let spares = WITH_SPARES.iter().find_map(|it| Some(state.split_once(it)?.1));
+            let spares: Vec<&str> = spares.into_iter().flat_map(|it| it.split(" and ")).collect();
+            let new = NewDisks { add, spares: &spares };
+            return format!("{state}: {}", replacement(system, array, (out, new), &shown));
         }
         match state.split(' ').next() {
             Some("some") => {
@@ -151,11 +156,50 @@ fn danger(left: usize) -> &'static str {
     if left == 1 { "one more failure loses all data" } else { "one more failure may lose data" }
 }
 
+/// What takes the places of failed members.
+#[derive(Clone, Copy)]
+struct NewDisks<'a> {
+    /// The commands of the advice, with a flag for the new disk.
+    add: &'a [String],
+    /// Spares that are free.
+    spares: &'a [&'a str],
+}
+
+/// The commands that replace failed members, by spares first.
+fn commands(
+    system: &System,
+    array: &ArraySpec,
+    failed: &[&MemberSpec],
+    NewDisks { add, spares }: NewDisks<'_>,
+) -> Vec<String> {
+    let removal = |member: &&MemberSpec| {
+        let template = system.remove.as_ref().filter(|_| member.device.is_some());
+        template.map(|template| state_command(template, array, Some(member)))
+    };
+    let replacement = |(place, member): (usize, &&MemberSpec)| {
+        let new = match (spares.get(place), failed.len()) {
+            (Some(_), _) if system.takes_spares => return None,
+            (Some(spare), _) => (*spare).to_owned(),
+            (None, 1) => "/dev/NEW".to_owned(),
+            (None, _) => format!("/dev/NEW-{}", member.devid),
+        };
+        let flagged = add.iter().find(|command| command.ends_with(&new)).cloned();
+        let template = system.replace.as_ref()?;
+        let plain = || state_command(template, array, Some(member)).replace("/dev/NEW", &new);
+        Some(flagged.unwrap_or_else(plain))
+    };
+    let removals = failed.iter().filter_map(removal);
+    let all = removals.chain(failed.iter().enumerate().filter_map(replacement));
+    let mut all: Vec<String> = all.map(|command| format!("`{command}`")).collect();
+    all.dedup();
+    all
+}
+
 /// Which members are to be replaced, and how: with the flag of the advice, if that gives it one.
 fn replacement(
     system: &System,
     array: &ArraySpec,
-    (out, add): (&[OutOfService], &[String]),
+    (out, new): (&[OutOfService], NewDisks<'_>),
     shown: &str,
 ) -> String {
     let failed = array.members.iter().filter(|member| is_failed(member, out));
@@ -164,20 +208,13 @@ fn replacement(
         return format!("find the member that is missing or not online first{shown}");
     }
     let devids: Vec<String> = failed.iter().map(|member| member.devid.to_string()).collect();
-    let mut text = format!("replace devid {} first", devids.join(" and "));
-    if let Some(template) = &system.replace {
-        let command = |member: &&MemberSpec| {
-            let new = match failed.len() {
-                1 => "/dev/NEW".to_owned(),
-                _ => format!("/dev/NEW-{}", member.devid),
-            };
-            let flagged = add.iter().find(|command| command.ends_with(&new)).cloned();
-            let plain = || state_command(template, array, Some(member)).replace("/dev/NEW", &new);
-            flagged.unwrap_or_else(plain)
-        };
-        let commands = failed.iter().map(command);
-        let mut commands: Vec<String> = commands.map(|command| format!("`{command}`")).collect();
-        commands.dedup();
+    let (devids, spares) = (devids.join(" and "), new.spares.len());
+    let mut text = match system.takes_spares && spares >= failed.len() {
+        true => format!("it is rebuilt onto a spare by itself{shown}; take devid {devids} out"),
+        false => format!("replace devid {devids} first"),
+    };
+    let commands = commands(system, array, &failed, new);
+    if !commands.is_empty() {
         text += &format!(": {}", commands.join(", "));
     }
     let is_mounted = array.source.as_ref().is_some_and(|source| source.mount.is_some());

@@ -280,10 +280,27 @@ fn a_failed_disk_is_one_step_with_one_command() {
     let steps = state::first_steps(find("md").unwrap(), &pair, degraded, &out, &add);
     let [step] = &steps[..] else { panic!("{steps:?}") };
     let parts = [
-        "replace devid 1 first: `mdadm /dev/md0 --add --write-mostly /dev/NEW`",
+        "replace devid 1 first: `mdadm /dev/md0 --remove /dev/sda`, \
+         `mdadm /dev/md0 --add --write-mostly /dev/NEW`",
         "; devid 1 has 34 read errors: its cable or its port can cause them, too",
     ];
     assert!(parts.iter().all(|part| step.contains(part)), "{step}");
+}
+
+#[test]
+fn a_free_spare_takes_the_place_of_a_failed_disk() {
+    let step = |system: &str, spares: &str| {
+        let condition = format!("degraded, 1 member out of service, with the {spares}");
+        let out = [OutOfService { devid: 1, is_failed: true, recovered_bytes: 0 }];
+        let (system, array) = (find(system).unwrap(), array(system, ""));
+        state::first_steps(system, &array, Some(&condition), &out, &[]).remove(0)
+    };
+    let zfs = step("zfs", "spares sdc and sdd");
+    assert!(zfs.contains(": replace devid 1 first: `zpool replace md0 /dev/sda sdc`;"), "{zfs}");
+    let md = step("md", "spare sdc1");
+    let words = "spare sdc1: it is rebuilt onto a spare by itself (`cat /proc/mdstat`); take devid \
+                 1 out: `mdadm /dev/md0 --remove /dev/sda`; one more failure";
+    assert!(md.contains(words) && !md.contains("NEW"), "{md}");
 }
 
 #[test]
