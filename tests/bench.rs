@@ -425,7 +425,7 @@ fn the_plan_is_printed_and_what_cannot_be_measured_is_refused() {
     refuses(&machine, &["pool"], "no such folder\n  help: create the folder");
     fs::create_dir(machine.path("srv/data")).unwrap();
     refuses(&machine, &["--restore", "--rounds", "3"], "--restore");
-    refuses(&machine, &["two-ssd-raid1", "--plan"], "two-ssd-raid1 is a simulated array");
+    refuses(&machine, &["two-ssd-raid1", "--plan"], "`two-ssd-raid1` is a simulated array");
     let file = machine.folder.path("bin/fio").display().to_string();
     refuses(&machine, &["/srv/data", "--plan", "-o", &file], "as results folder: it is a file");
     for (tree, target, condition) in [

@@ -22,9 +22,15 @@ fn sample(folder: &Folder, more: &[&str]) -> String {
 fn a_sample_is_judged_saved_and_continued() {
     let folder = Folder::new();
     let first = sample(&folder, &[]);
-    for part in ["3 pairings, 2 rivals, seed 5", "research/sed by class of array", "starves"] {
+    for part in ["3 pairings, 2 rivals, seed 5", "Where research/sed is worst", "starves"] {
         assert!(first.contains(part), "no `{part}` in\n{first}");
     }
+    assert!(!first.contains("by class of"), "three pairings say nothing of a class\n{first}");
+    let narrow = folder.command(&SAMPLE).env("COLUMNS", "80").output().unwrap();
+    let narrow = stdout(&narrow);
+    assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+    assert!(narrow.contains(" \\\n    "), "a shell joins the lines of a command\n{narrow}");
+    assert!(sample(&folder, &["--all"]).contains("research/sed by class of array"));
     let file = folder.path("mirrorball-results/sample-5-quick/pairing-00002.json");
     let written = fs::metadata(&file).unwrap().modified().unwrap();
     assert_eq!(sample(&folder, &[]), first);

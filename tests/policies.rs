@@ -48,6 +48,15 @@ fn every_family_is_listed_with_its_policies_then_the_modifiers() {
 }
 
 #[test]
+fn a_system_lists_the_modifiers_that_it_offers() {
+    for (system, is_listed) in [("md", true), ("lvm", true), ("zfs", false)] {
+        let listing = stdout(&["--system", system]);
+        assert_eq!(listing.contains("  +write-mostly"), is_listed, "{system}: {listing}");
+        assert!(!listing.contains("+hedge["), "{system}: {listing}");
+    }
+}
+
+#[test]
 fn words_in_commands_that_the_user_replaces_are_explained() {
     for (policy, parts) in [
         ("pid", &["/sys/fs/btrfs/FSID/read_policy", "FSID is the UUID of the file system"][..]),

@@ -217,6 +217,11 @@ fn what_advise_names_is_applied() {
     let planned = stdout(&machine.tune(&arguments));
     assert!(planned.contains("md/raid1+write-mostly:1 in place of md/raid1"), "{planned}");
     assert!(planned.contains("times the speed, over 1 job, simulated"), "{planned}");
+    let narrow = machine.command(&arguments).env("COLUMNS", "60").output().unwrap();
+    let is_path = |line: &&str| line.contains(env!("CARGO_TARGET_TMPDIR"));
+    let narrow = stdout(&narrow);
+    let mut lines = narrow.lines().filter(|line| !is_path(line));
+    assert!(lines.all(|line| line.chars().count() <= 60), "{narrow}");
     assert_eq!(machine.text(state), "in_sync\n");
     let text = stdout(&machine.tune(&[&arguments[..], &["--apply", "--json"]].concat()));
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -110,4 +110,12 @@ fn this_machine_is_watched_without_root_or_a_terminal() {
     assert!(stdout(&output).contains("disk"), "a table");
     stdout(&place.run(&["watch", "--replay", "a.samples"]));
     place.refuses(&["watch", "/no/such/path"], &["/no/such/path"]);
+    std::fs::write(place.path("md.txt"), "md0 : active raid1").unwrap();
+    for command in ["watch", "tune", "bench"] {
+        let advise = [("-", "-"), ("md.txt", "- < md.txt"), ("two-ssd-raid1", "two-ssd-raid1")];
+        for (target, words) in advise {
+            let help = format!("`mirrorball advise {words}` takes");
+            place.refuses(&[command, target], &["needs the running array", &help]);
+        }
+    }
 }

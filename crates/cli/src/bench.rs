@@ -10,7 +10,6 @@ use crate::screen;
 use anyhow::{Context, anyhow, bail};
 use mirrorball_core::diagnostic::quoted;
 use mirrorball_core::units::{MIB, Nanos, counted, format_bytes};
-use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_host::bench::{
     Bench, BenchControl, BenchEvent, BenchOutcome, BenchRequest, RunTimes, watch,
 };
@@ -211,13 +210,8 @@ fn file_size(text: &str) -> Result<u64, String> {
 }
 
 fn bench(args: &Args, sysroot: &Sysroot, target: &str) -> Result<Bench, Failure> {
-    let array = detect_at(sysroot, target).map_err(|error| match ArrayFile::builtin(target) {
-        Ok(_) => Failure::WrongUse(anyhow!(
-            "{target} is a simulated array, but bench measures a real one\n  help: use `mirrorball \
-             compare` or `mirrorball advise`"
-        )),
-        Err(_) => crate::detect::failure(error),
-    })?;
+    let array = detect_at(sysroot, target)
+        .map_err(|error| crate::detect::not_running("bench", target, error))?;
     let jobs: Vec<String> = match &args.jobs[..] {
         [] => STANDARD_JOBS.map(str::to_owned).to_vec(),
         jobs => jobs.to_vec(),

@@ -5,6 +5,7 @@ use crate::output_file::{self, Existing};
 use crate::screen;
 use anyhow::{Context, anyhow};
 use mirrorball_core::diagnostic::quoted;
+use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_host::detect::{
     DetectError, DetectedArray, Sysroot, WHAT_TO_PASTE, detect_all, detect_at,
     detect_without_copies, file_stem, pasted_machine,
@@ -176,6 +177,22 @@ fn every_array(args: &Args, sysroot: &Sysroot) -> Result<(Vec<DetectedArray>, En
         screen::say(format_args!("error: {:#}", failure(error).cause()));
     }
     Ok((arrays, ending))
+}
+
+/// The failure of a `command` on running arrays to find one at `target`, which may be what only
+/// `advise` reads: a pasted text, an array file or a built-in array.
+pub(crate) fn not_running(command: &str, target: &str, error: DetectError) -> Failure {
+    let quoted = quoted(target);
+    let (what, words) = match target {
+        "-" => ("a pasted text", "-".to_owned()),
+        _ if target.ends_with(".toml") => ("an array file", quoted),
+        _ if Path::new(target).is_file() => ("a file on no array", format!("- < {quoted}")),
+        _ if ArrayFile::builtin_names().any(|name| name == target) => ("a simulated array", quoted),
+        _ => return failure(error),
+    };
+    let error = format!("{command} needs the running array, and `{target}` is {what}");
+    let help = "takes pasted outputs, array files and built-in arrays";
+    Failure::WrongUse(anyhow!("{error}\n  help: `mirrorball advise {words}` {help}"))
 }
 
 pub(crate) fn failure(error: DetectError) -> Failure {

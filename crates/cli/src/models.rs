@@ -47,7 +47,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     screen::print(&match &args.name {
         None => {
             let list: String = sheets.iter().map(ProfileFigures::heading).collect();
-            list + "\n`mirrorball models NAME` compares one with published figures\n"
+            let more = "\n`mirrorball models NAME` compares one with published figures\n";
+            list + &screen::broken(more)
         }
         Some(_) => sheets.iter().map(ProfileFigures::table).collect(),
     })?;
@@ -131,7 +132,18 @@ impl ProfileFigures {
                 format!("{:.0}%", 100.0 * it.expected.tolerance)
             })
             .column(Column::left("source").droppable(3), |it| it.expected.source.clone());
-        let (grid, left_out) = grid.build().fitted(screen::width_columns().unwrap_or(usize::MAX));
+        let (grid, columns) = (grid.build(), screen::width_columns().unwrap_or(usize::MAX));
+        if grid.least_width() > columns {
+            // Too narrow for the names of the figures in a table.
+            let lines = self.comparisons.iter().map(|it| {
+                let [published, simulated] =
+                    [it.expected.value, it.simulated].map(|value| in_unit(it, value));
+                let source = &it.expected.source;
+                format!("  {}: simulated {simulated}, published {published} ({source})\n", name(it))
+            });
+            return screen::broken(&lines.collect::<String>());
+        }
+        let (grid, left_out) = grid.fitted(columns);
         let mut text = draw(&grid, style);
         if !left_out.is_empty() {
             let sources = self.comparisons.iter();

@@ -188,11 +188,15 @@ fn groups_of(system: Option<&ChosenSystem>) -> Vec<PolicyGroup> {
     let Some(chosen) = system else { return groups() };
     let is_offered = |entry: &PolicyEntry| {
         let name = entry.usage.split([':', '[']).next().unwrap_or_default();
+        let has = |offer: &Offer| chosen.system.has(offer, chosen.version.as_ref());
+        if let Some(modifier) = name.strip_prefix('+') {
+            let mut offers = chosen.system.offers.iter();
+            return offers.any(|it| it.modifier.as_deref() == Some(modifier) && has(it));
+        }
         let info = mirrorball_core::policies::all().find(|info| info.name == name);
         info.is_some_and(|info| {
-            systems::offers_of(info.name).any(|(system, offer)| {
-                system.name == chosen.system.name && system.has(offer, chosen.version.as_ref())
-            })
+            systems::offers_of(info.name)
+                .any(|(system, offer)| system.name == chosen.system.name && has(offer))
         })
     };
     let kept = |mut group: PolicyGroup| {
@@ -222,6 +226,7 @@ fn listing(width_columns: Option<usize>, groups: &[PolicyGroup]) -> String {
                 aliases => format!("{summary} [{}]", aliases.join(", ")),
             };
             let about = wrap(&about, width + 4);
+            let usage = shown_usage(usage, width_columns, 2);
             let gap = match width_columns {
                 Some(_) if usage.len() > width => hanging(width + 4),
                 _ => format!("{:1$}  ", "", width.saturating_sub(usage.len())),
@@ -240,6 +245,14 @@ fn hanging(indent: usize) -> String {
     format!("\n{:indent$}", "")
 }
 
+/// A usage behind `indent` blanks, broken between parameters where it is too wide.
+fn shown_usage(usage: &str, width_columns: Option<usize>, indent: usize) -> String {
+    let is_wide = |columns: &usize| indent + usage.len() > *columns;
+    let Some(columns) = width_columns.filter(is_wide) else { return usage.to_owned() };
+    let parts = wrapped(&usage.replace("[:", " [:"), columns.saturating_sub(indent + 4));
+    parts.replace(" [:", "[:").replace('\n', &hanging(indent + 4))
+}
+
 fn page(entry: &PolicyEntry) -> String {
     let facts = facts(entry).into_iter().map(|(name, fact)| format!("{name}: {fact}.\n"));
     let facts: String = facts.collect();
@@ -247,7 +260,8 @@ fn page(entry: &PolicyEntry) -> String {
         Some(_) => joined(&entry.page),
         None => entry.page.clone(),
     };
-    format!("{}: {}\n\n{facts}\n{text}", entry.usage, entry.summary)
+    let usage = shown_usage(&entry.usage, screen::width_columns(), 0);
+    format!("{usage}: {}\n\n{facts}\n{text}", entry.summary)
 }
 
 /// Aliases and parameters of an entry, and where it can be had, each under a name.

@@ -145,7 +145,10 @@ mod tests {
         assert_eq!(broken_at(text, 12), expected);
         assert_eq!(broken_at(text, 80), text);
         let copied = "UUID 8162d8f0-c7c2 of `a b c d`";
-        assert_eq!(broken_at(copied, 12), "UUID\n    8162d8f0-c7c2\n    of\n    `a b c d`");
+        assert_eq!(broken_at(copied, 13), "UUID\n    8162d8f0-c7c2\n    of\n    `a b c d`");
+        let long = "put `echo 'a b c d' > /sys/x` there";
+        let expected = "put\n    `echo 'a b c d' \\\n    > /sys/x`\n    there";
+        assert_eq!(broken_at(long, 18), expected, "a shell joins the lines of a command");
         let command = "name one:\n  mirrorball advise 'a b' --sysroot data  # md of two disks";
         let expected = "name one:\n  mirrorball advise \\\n      'a b' --sysroot \\\n      \
                         data\n      # md of two disks";

@@ -144,7 +144,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     if args.auto {
         return auto::run(args, &sysroot, target);
     }
-    let array = detect_at(&sysroot, target).map_err(crate::detect::failure)?;
+    let array = detect_at(&sysroot, target)
+        .map_err(|error| crate::detect::not_running("tune", target, error))?;
     let Some((plan, prediction)) = planned(args, &sysroot, target, array)? else {
         return Ok(Ending::Interrupted);
     };
@@ -246,7 +247,7 @@ fn show_status(args: &Args, sysroot: &Sysroot) -> Result<Ending, Failure> {
     }
     let text = match args.json {
         true => json_text(&json!({ "arrays": arrays })),
-        false => text::status(&arrays),
+        false => screen::broken(&text::status(&arrays)),
     };
     screen::print(&text)?;
     match arrays.iter().all(mirrorball_host::tune::TunedArray::is_applied) {
@@ -270,7 +271,7 @@ fn undone(args: &Args, sysroot: &Sysroot) -> Result<Ending, Failure> {
                 let lines = report.lines().into_iter();
                 let lines = lines.map(|line| format!("{array}: {line}\n")).collect::<String>();
                 let nothing = format!("{array}: everything was as before\n");
-                screen::print(if lines.is_empty() { &nothing } else { &lines })?;
+                screen::print(&screen::broken(if lines.is_empty() { &nothing } else { &lines }))?;
                 if !is_restored {
                     ending = Ending::FoundFailure;
                 }

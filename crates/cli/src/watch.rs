@@ -3,7 +3,7 @@
 mod session;
 mod text;
 
-use crate::detect::{failure, sysroot};
+use crate::detect::{not_running, sysroot};
 use crate::ending::{Ending, Failure};
 use crate::numbers;
 use crate::output_file::{self, Existing};
@@ -158,7 +158,10 @@ fn group(sysroot: &Sysroot, path: &str) -> Result<WatchedGroup, Failure> {
     let is_disk = |group: &WatchedGroup| group.array.is_none() && group.disks[0].name == name;
     match detect_at(sysroot, path) {
         Ok(array) => Ok(group_of(sysroot, &array)),
-        Err(error) => all_groups(sysroot).into_iter().find(is_disk).ok_or_else(|| failure(error)),
+        Err(error) => {
+            let disk = all_groups(sysroot).into_iter().find(is_disk);
+            disk.ok_or_else(|| not_running("watch", path, error))
+        }
     }
 }
 

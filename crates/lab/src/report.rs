@@ -22,7 +22,7 @@ pub use brief::TableExtent;
 pub use grid::{Align, Column, Emphasis, Grid, GridBuilder, GridRow};
 pub use page::is_page;
 pub use table::{brief, draw, left_out};
-pub use text::{command_lines, whole_phrases, whole_words, wrapped};
+pub use text::{command_lines, note, whole_phrases, whole_words, wrapped};
 pub use titled_tables::number;
 
 use crate::experiment::results::ResultSet;

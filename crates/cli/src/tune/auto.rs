@@ -45,7 +45,8 @@ pub(super) fn run(args: &Args, sysroot: &Sysroot, target: &str) -> Result<Ending
             line(&json!({ "event": "recovered", "array": array, "restored": report.lines() }))?;
         }
     }
-    let array = detect_at(sysroot, target).map_err(crate::detect::failure)?;
+    let array = detect_at(sysroot, target)
+        .map_err(|error| crate::detect::not_running("tune", target, error))?;
     let state = args.state.as_deref().map_or_else(|| Ok(AutoState::default()), read_state);
     let recording = args.replay.as_deref().map(SampleRecording::open).transpose()?;
     let options = AutoOptions {

@@ -1,9 +1,14 @@
 //! The output of `tune`: what is set and what it brings first, the places after it.
 
+use crate::screen;
 use crate::terminal::printable;
 use mirrorball_core::units::counted;
 use mirrorball_host::tune::{PlannedChange, SettingState, TunePlan, TunedArray};
 use mirrorball_lab::evaluation::advice::figure_text::factor_text;
+use mirrorball_lab::report::{command_lines, whole_words};
+
+/// Width of the names before the texts, and the blanks in front of them.
+const INDENT: usize = 10;
 
 /// The words of `advise` about a setting.
 pub(super) struct Prediction {
@@ -29,7 +34,7 @@ pub(super) fn plan(
     persists: bool,
 ) -> String {
     let (name, changes) = (printable(&plan.array.name), plan.changes());
-    let mut text = match (changes.is_empty(), plan.spec == plan.now, is_applied) {
+    let title = match (changes.is_empty(), plan.spec == plan.now, is_applied) {
         (true, _, _) if prediction.is_some() => {
             format!("{name}: nothing is set: {} is in force, and no setting is better\n", plan.spec)
         }
@@ -38,6 +43,7 @@ pub(super) fn plan(
         (_, _, true) => format!("{name}: {} is in force (before: {})\n", plan.spec, plan.now),
         (_, _, false) => format!("{name}: {} in place of {}\n", plan.spec, plan.now),
     };
+    let mut text = screen::broken(&title);
     if let Some(prediction) = prediction {
         text += &brings(prediction);
     }
@@ -47,21 +53,40 @@ pub(super) fn plan(
     for change in &changes {
         text += &place(change);
     }
-    let line = |name: &str, value: &str| format!("  {name:<8}{value}\n");
-    text += &plan.check.as_deref().map(|it| line("check", it)).unwrap_or_default();
-    let undo = format!("mirrorball tune {target} --undo");
-    text += &line("undo", &undo);
+    text += &plan.check.as_deref().map(|it| command("check", it)).unwrap_or_default();
+    text += &command("undo", &format!("mirrorball tune {target} --undo"));
     if !persists {
-        text += &plan.persist.as_deref().map(|it| line("restart", it)).unwrap_or_default();
+        text += &plan.persist.as_deref().map(|it| entry("restart", it)).unwrap_or_default();
     } else if plan.files().is_empty() {
-        text += &line("restart", "the system keeps it by itself: no file is needed");
+        text += &entry("restart", "the system keeps it by itself: no file is needed");
     }
     if !is_applied {
         let persist = if persists { " --persist" } else { "" };
-        let command = format!("mirrorball tune {target} --policy {}", plan.spec);
-        text += &format!("Nothing was changed. To apply it: {command} --apply{persist}\n");
+        let apply = format!("mirrorball tune {target} --policy {} --apply{persist}", plan.spec);
+        text += &screen::broken(&format!("Nothing was changed. To apply it:\n  {apply}\n"));
     }
     text
+}
+
+fn width() -> usize {
+    screen::width_columns().unwrap_or(usize::MAX)
+}
+
+/// A name and a text behind it, wrapped.
+fn entry(name: &str, text: &str) -> String {
+    let lines = whole_words(text, width() - INDENT).join(&format!("\n{:INDENT$}", ""));
+    format!("  {name:<8}{lines}\n")
+}
+
+/// A name and a command, whose lines a shell joins again.
+fn command(name: &str, command: &str) -> String {
+    if INDENT + command.chars().count() <= width() {
+        return format!("  {name:<8}{command}\n");
+    }
+    let (command, remark) = command.split_once("  # ").unwrap_or((command, ""));
+    let lines = command_lines(command, width() - INDENT - 4);
+    let remark = if remark.is_empty() { String::new() } else { entry("", remark) };
+    format!("  {name:<8}{}\n{remark}", lines.join(&format!(" \\\n{:INDENT$}  ", "")))
 }
 
 /// The gain of a setting, in words.
@@ -70,17 +95,16 @@ fn brings(prediction: &Prediction) -> String {
     let mut text = match prediction.factor {
         Some(factor) => {
             let factor = factor_text(factor, prediction.is_rough);
-            format!("  brings  {factor} times the speed, over {jobs}, simulated")
+            format!("{factor} times the speed, over {jobs}, simulated")
         }
         None => return String::new(),
     };
     text += &prediction.only_if.map(|it| format!("; {it}")).unwrap_or_default();
-    text += &format!(" ({})\n", prediction.results);
+    text = entry("brings", &format!("{text} ({})", prediction.results));
     for (job, factor) in &prediction.slower {
-        text += &format!("  slower  {job}: {factor:.2} times the speed\n");
+        text += &entry("slower", &format!("{job}: {factor:.2} times the speed"));
     }
-    text += &prediction.note.as_deref().map(|it| format!("  note    {it}\n")).unwrap_or_default();
-    text
+    text + &prediction.note.as_deref().map(|it| entry("note", it)).unwrap_or_default()
 }
 
 /// A change, or the text of a file.
@@ -90,7 +114,7 @@ fn place(change: &PlannedChange) -> String {
         let lines = to.lines().map(|line| format!("    {}\n", printable(line)));
         return format!("  file    {place}\n{}", lines.collect::<String>());
     }
-    format!("  set     {}: {} -> {}\n", printable(place), printable(from), printable(to))
+    entry("set", &format!("{}: {} -> {}", printable(place), printable(from), printable(to)))
 }
 
 /// The settings that were applied, array by array.

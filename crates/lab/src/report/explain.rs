@@ -1,7 +1,7 @@
 //! Explained choices as a table for a terminal: one row per mirror, then the summary.
 
 use crate::experiment::explain::{Explained, READS_MAX};
-use crate::report::text::wrapped;
+use crate::report::text::{note, wrapped};
 use crate::report::{Column, Emphasis, Grid, Style, draw, left_out};
 use mirrorball_core::policies::short_policy_name;
 use mirrorball_core::units::Nanos;
@@ -23,6 +23,7 @@ const MARKS: [(Emphasis, &str); 3] = [
     (Emphasis::Slower, "- chosen, but the oracle would have read the mirror marked +"),
     (Emphasis::None, "no mark: a mirror that was not chosen"),
 ];
+const EXPECTED_TITLE: &str = "ex-\npected";
 const EXPECTED: &str =
     "expected: time that the read would take at this mirror without later requests";
 
@@ -33,8 +34,10 @@ pub fn render(explained: &Explained, style: Style) -> String {
     let mut text = wrapped(&explained.title(), width) + "\n\n" + &draw(&grid, style) + "\n";
     let has = |mark: Emphasis| grid.rows.iter().any(|row| row.emphasis == mark);
     let marks = MARKS.iter().filter(|(mark, _)| has(*mark)).map(|(_, line)| *line);
-    for line in marks.chain([EXPECTED]).map(str::to_owned).chain(remarks(explained)) {
-        text += &(wrapped(&line, width) + "\n");
+    let has_expected = grid.columns.iter().any(|column| column.title == EXPECTED_TITLE);
+    let expected = has_expected.then_some(EXPECTED);
+    for line in marks.chain(expected).map(str::to_owned).chain(remarks(explained)) {
+        text += &(note(&line, width) + "\n");
     }
     text += &left_out(&titles, "json", style);
     let (grid, _) = members(explained).fitted(style.width_columns);
@@ -102,7 +105,7 @@ fn choices(explained: &Explained) -> Grid {
             part.map_or(String::new(), shown)
         });
     }
-    grid.column(Column::right("ex-\npected").droppable(EXPECTED_DROP_ORDER), |(.., mirror)| {
+    grid.column(Column::right(EXPECTED_TITLE).droppable(EXPECTED_DROP_ORDER), |(.., mirror)| {
         mirror.expected_ns.map_or("never".to_owned(), |it| Nanos(it).to_string())
     })
     .column(Column::right("took"), |(choice, _, mirror)| match mirror.taken {

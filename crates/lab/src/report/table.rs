@@ -2,7 +2,7 @@
 
 use super::brief::{self, EVERYTHING, TableExtent};
 use super::grid::{Align, Emphasis, Grid};
-use super::text::wrapped;
+use super::text::{note, wrapped};
 use super::titled_tables::{self, TitledTable};
 use super::{ColourMode, Findings, Style};
 use crate::experiment::study::{Comparison, JobStudy, Matrix, Study};
@@ -95,7 +95,7 @@ fn warnings(study: &Study, style: Style) -> String {
         let more = counted(all.len() - WARNINGS, "more warning", "more warnings");
         lines.push(format!("! {more}: --tables"));
     }
-    lines.iter().map(|line| running(line, style) + "\n").collect()
+    lines.iter().map(|line| below(line, style) + "\n").collect()
 }
 
 fn comparison_part(comparison: &Comparison, style: Style) -> String {
@@ -104,7 +104,7 @@ fn comparison_part(comparison: &Comparison, style: Style) -> String {
     text += &legend(&titled_tables::comparison_legend(), style);
     text += &left_out(&titled_tables::left_out(&titled), "csv", style);
     for remark in &comparison.remarks {
-        text += &(running(&format!("! {remark}"), style) + "\n");
+        text += &(below(&format!("! {remark}"), style) + "\n");
     }
     for overall in &comparison.overall {
         text += &format!("\n{}\n", painted(&running(&overall.sentence, style), "1", style));
@@ -132,10 +132,15 @@ fn running(text: &str, style: Style) -> String {
     wrapped(text, style.width_columns.min(TEXT_WIDTH_MAX))
 }
 
+/// A line of the legend, wrapped.
+fn below(text: &str, style: Style) -> String {
+    note(text, style.width_columns.min(TEXT_WIDTH_MAX))
+}
+
 /// A remark below a table, wrapped.
 fn indented(text: &str, style: Style) -> String {
     let width = style.width_columns.min(TEXT_WIDTH_MAX) - INDENT.len();
-    let lines = wrapped(text, width);
+    let lines = note(text, width);
     lines.lines().map(|line| format!("{INDENT}{line}\n")).collect()
 }
 
@@ -147,7 +152,7 @@ fn legend<S: Borrow<str>>(lines: &[Vec<S>], style: Style) -> String {
         if joined.chars().count() <= style.width_columns.min(TEXT_WIDTH_MAX) {
             text += &format!("{joined}\n");
         } else {
-            remarks.iter().for_each(|remark| text += &(running(remark.borrow(), style) + "\n"));
+            remarks.iter().for_each(|remark| text += &(below(remark.borrow(), style) + "\n"));
         }
     }
     text
@@ -164,7 +169,7 @@ pub fn left_out(titles: &[String], format: &str, style: Style) -> String {
          {format})",
         titles.join("; ")
     );
-    running(&line, style) + "\n"
+    below(&line, style) + "\n"
 }
 
 pub fn draw(grid: &Grid, style: Style) -> String {

@@ -18,9 +18,35 @@ pub fn wrapped(text: &str, width: usize) -> String {
     broken.join("\n")
 }
 
+/// A note below a table: [`wrapped`], its further lines indented more than the rows of a table, so
+/// that they are not read as rows.
+pub fn note(text: &str, width: usize) -> String {
+    match length(text) <= width {
+        true => text.to_owned(),
+        false => wrapped(text, width.saturating_sub(4)).replace('\n', "\n    "),
+    }
+}
+
 /// The text in lines of at most `width`, where what is between backticks and every word stays
-/// whole, because users copy it.
+/// whole, because users copy it. A longer command between backticks is broken as
+/// [`command_lines`] breaks it, with a backslash behind each line.
 pub fn whole_words(text: &str, width: usize) -> Vec<String> {
+    shell_lines(words(text, width), width)
+}
+
+/// Lines with a quotation that is too long, broken so that a shell joins them.
+fn shell_lines(lines: Vec<String>, width: usize) -> Vec<String> {
+    let broken = |line: String| match line.contains('`') && length(&line) > width {
+        true => {
+            let parts = command_lines(&line, width.saturating_sub(2)).join(" \\\n");
+            parts.lines().map(str::to_owned).collect()
+        }
+        false => vec![line],
+    };
+    lines.into_iter().flat_map(broken).collect()
+}
+
+fn words(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut is_quoted = false;
     for word in text.split_whitespace() {
@@ -57,9 +83,9 @@ pub fn whole_phrases(text: &str, width: usize) -> Vec<String> {
         *line += if begun > 0 { " " } else { "" };
         *line += &phrase;
         let last = lines.pop().expect("there is a line");
-        lines.extend(whole_words(&last, width));
+        lines.extend(words(&last, width));
     }
-    lines
+    shell_lines(lines, width)
 }
 
 /// A command in lines of at most `width` that a shell joins again, where it can be broken: not
@@ -133,6 +159,9 @@ mod tests {
         assert_eq!(wrapped("one two three", 7), "one two\nthree");
         assert_eq!(wrapped("a incomprehensible b", 6), "a\nincomp\nrehens\nible\nb");
         assert_eq!(wrapped("", 5), "");
+        let command = ["put", "`echo 'a b' > \\", "/sys/x`;", "there"];
+        assert_eq!(whole_words("put `echo 'a b' > /sys/x`; there", 16), command);
+        assert_eq!(note("one two three", 11), "one two\n    three", "no row of a table");
     }
 
     #[test]
@@ -155,7 +184,8 @@ mod tests {
         let lines = whole_words(text, 20);
         let expected = [
             "put",
-            "`options zfs zfs_vdev_mirror_rotating_inc=100`",
+            "`options zfs \\",
+            "zfs_vdev_mirror_rotating_inc=100`",
             "into",
             "/etc/modprobe.d/zfs.conf",
             "now",

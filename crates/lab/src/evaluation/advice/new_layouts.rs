@@ -7,7 +7,7 @@ use super::TIE;
 use super::answer::ArrayAnswer;
 use super::figure_text::hours_text;
 use super::text::{entry, lines};
-use crate::report::{Column, Grid, Style, draw, left_out, wrapped};
+use crate::report::{self, Column, Grid, Style, draw, left_out, wrapped};
 use mirrorball_core::units::format_bytes;
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -128,7 +128,7 @@ impl NewLayouts {
                     paired for the most reads with as much space. `create` erases the disks";
         let (grid, titles) = grid.build().fitted(width);
         text += &format!("\n{}{}", draw(&grid, style), left_out(&titles, "json", style));
-        text + &wrapped(note, width) + "\n"
+        text + &report::note(note, width) + "\n"
     }
 }
 
@@ -265,7 +265,7 @@ mod tests {
         let text = NewLayouts { disks, devices, layouts }.text(style);
         let table = text.lines().skip_while(|line| !line.starts_with("  layout"));
         assert!(table.clone().all(|line| line.chars().count() <= 40), "{text}");
-        let table = table.collect::<Vec<_>>().join(" ");
+        let table = table.flat_map(|line| line.split_whitespace()).collect::<Vec<_>>().join(" ");
         for word in ["near:2", "far:2", "offset:2"] {
             assert!(table.contains(&format!(" md-r..{word} ")), "{text}");
         }

@@ -396,7 +396,7 @@ fn what_the_number_of_the_process_decides_is_shown_apart() {
     let table = "Under btrfs/pid the number of the reading process decides, in requests/s";
     assert!(text.contains(table) && text.contains("pid % 2 = 1"), "{text}");
     let cause = "%, of `j`, now; it comes from the number of the reading process, see below";
-    assert!(text.replace('\n', " ").contains(cause) && !text.contains("--repeats"), "{text}");
+    assert!(text.replace("\n    ", " ").contains(cause) && !text.contains("--repeats"), "{text}");
 }
 
 /// Requests of the fixture take as long as their rate says: at 170,000 in ten seconds 111 us in the

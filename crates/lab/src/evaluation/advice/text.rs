@@ -9,7 +9,7 @@ use super::load::UnservedSection;
 use super::{Advice, AdvisedPolicy, CLEAR_GAIN, SlowerJob, UNCERTAIN};
 use crate::experiment::systems::Commands;
 use crate::report::{
-    Column, Emphasis, Grid, GridRow, Style, command_lines, draw, whole_words, wrapped,
+    Column, Emphasis, Grid, GridRow, Style, command_lines, draw, note, whole_words, wrapped,
 };
 use changes::{best_change, changed_array, gain, ranked};
 use times::{limits, times};
@@ -420,7 +420,7 @@ fn spread(answer: &ArrayAnswer, width: usize) -> String {
             false => "; more repeats (--repeats) or longer runs (--duration) narrow it",
         };
     }
-    wrapped(&text, width) + "\n"
+    note(&text, width) + "\n"
 }
 
 /// The commands of a knob, and how it survives a restart.

@@ -8,7 +8,7 @@ use super::standings::{
 };
 use crate::experiment::record::{FAIR_ORACLE, ORACLE};
 use crate::report::text::wrapped;
-use crate::report::{Column, Emphasis, Grid, Style, draw, markdown};
+use crate::report::{Column, Emphasis, Grid, Style, command_lines, draw, markdown};
 use mirrorball_core::policies::short_policy_name;
 use mirrorball_core::units::counted;
 
@@ -22,6 +22,8 @@ pub enum Detail {
 
 /// Rivals and pairings on a screen.
 const SCREEN: (usize, usize) = (14, 5);
+/// On a screen the figures of fewer pairings of a class say nothing of the class.
+const CLASS_MIN: usize = 5;
 const TEXT_WIDTH: usize = 100;
 
 pub(super) struct Part {
@@ -43,7 +45,11 @@ pub fn text(standings: &Standings, detail: Detail, style: Style) -> String {
         text += if part.remarks.is_empty() { "" } else { "\n" };
         text += &format!("{}\n", drawn(part.grid, style));
         if !part.commands.is_empty() {
-            text += &format!("Run these again:\n{}\n\n", part.commands.join("\n"));
+            let lines = part.commands.iter().map(|command| {
+                // A blank and a backslash behind each line but the last.
+                command_lines(command, style.width_columns - 6).join(" \\\n    ") + "\n"
+            });
+            text += &format!("Run these again:\n{}\n", lines.collect::<String>());
         }
     }
     text + &wrapped(&legend(), width) + "\n"
@@ -118,8 +124,17 @@ pub(super) fn parts(standings: &Standings, detail: Detail) -> Vec<Part> {
     let by_job = standings.by_class(|pairing| &pairing.job);
     for (by, rows) in [("array", by_array), ("job", by_job)] {
         let heading = format!("{first} by class of {by}");
-        let (remarks, commands) = (Vec::new(), Vec::new());
-        parts.push(Part { heading, grid: classes(&rows), remarks, commands });
+        let (mut remarks, commands) = (Vec::new(), Vec::new());
+        let is_shown = |row: &&ClassRow| detail == Detail::All || row.pairings >= CLASS_MIN;
+        let shown: Vec<&ClassRow> = rows.iter().filter(is_shown).collect();
+        if shown.is_empty() {
+            continue;
+        }
+        if shown.len() < rows.len() {
+            let few = counted(rows.len() - shown.len(), "class", "classes");
+            remarks.push(format!("{few} of fewer than {CLASS_MIN} pairings: --all"));
+        }
+        parts.push(Part { heading, grid: classes(&shown), remarks, commands });
     }
     parts.push(Part {
         heading: format!("Where {first} is worst"),
@@ -253,8 +268,8 @@ fn league(standings: &Standings, detail: Detail) -> Grid {
     grid.build()
 }
 
-fn classes(rows: &[ClassRow]) -> Grid {
-    let class = |row: &&ClassRow| format!("{}: {}", row.class.dimension, row.class.value);
+fn classes(rows: &[&ClassRow]) -> Grid {
+    let class = |row: &&&ClassRow| format!("{}: {}", row.class.dimension, row.class.value);
     Grid::of(rows)
         .column(Column::left("class"), class)
         .column(Column::right("pairings").droppable(1), |row| row.pairings.to_string())

@@ -19,7 +19,7 @@ pub fn render(repetition: &Repetition, style: Style) -> String {
         let grid = grid(table).fitted(style.width_columns).0;
         text += &format!("\n{}{}", wrapped(&table.title, width), draw(&grid, style));
         for line in remarks(table) {
-            text += &wrapped(&line, width);
+            text += &(report::note(&one_line(&line), width) + "\n");
         }
     }
     for free in &repetition.free {
@@ -145,7 +145,11 @@ pub(super) fn figure(value: f64) -> String {
 }
 
 fn wrapped(text: &str, width: usize) -> String {
-    // Texts of a recipe are written on several lines; line ends have no meaning.
+    report::wrapped(&one_line(text), width) + "\n"
+}
+
+/// Texts of a recipe are written on several lines; line ends have no meaning.
+fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    report::text::wrapped(&words.join(" "), width) + "\n"
+    words.join(" ")
 }

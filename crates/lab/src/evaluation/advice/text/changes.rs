@@ -4,7 +4,7 @@ use super::{choices, entry, knob_lines, members, slower_jobs, table};
 use crate::evaluation::advice::answer::{Answer, ArrayAnswer, RankedChange, WhatIf};
 use crate::evaluation::advice::figure_text::{factor_text, number, speed_text};
 use crate::evaluation::advice::{DISKS_ARE_AS_GUESSED, UNCERTAIN, worthwhile};
-use crate::report::{Column, Grid, Style, draw, left_out, wrapped};
+use crate::report::{self, Column, Grid, Style, draw, left_out, wrapped};
 
 /// Changes that tie with the first which are named.
 const TIES_MAX: usize = 3;
@@ -48,7 +48,7 @@ pub(super) fn ranked(answer: &Answer, style: Style) -> String {
         true => format!("{note}. {BY_PID}"),
         false => note,
     };
-    best_change(answer, width) + &table + &wrapped(&note, width) + "\n"
+    best_change(answer, width) + &table + &report::note(&note, width) + "\n"
 }
 
 pub(super) fn best_change(answer: &Answer, width: usize) -> String {
@@ -123,7 +123,7 @@ pub(super) fn changed_array(what_if: &WhatIf, before: &ArrayAnswer, style: Style
     let table = table("job", &["now", "then", "gain"], rows.collect(), style);
     let is_by_pid = is_by_pid(&after.advice.now) || is_by_pid(after.best_setting());
     let has_cause = is_by_pid && is_rough(what_if.spread);
-    let cause = if has_cause { wrapped(BY_PID, width) + "\n" } else { String::new() };
+    let cause = if has_cause { report::note(BY_PID, width) + "\n" } else { String::new() };
     let change = format!("With the change: {}", what_if.changes.join(", "));
     let (title, change) = (wrapped(&title, width), wrapped(&change, width));
     let mut text = format!("\n{title}\n{table}{cause}\n{change}\n");

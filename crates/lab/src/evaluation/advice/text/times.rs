@@ -4,7 +4,7 @@ use super::{columns, knob_lines, table};
 use crate::evaluation::advice::Advice;
 use crate::evaluation::advice::figure_text::{hours_text, number};
 use crate::evaluation::advice::maintenance::{LimitedTimes, Maintenance, WorkTime};
-use crate::report::{Style, wrapped};
+use crate::report::{self, Style, wrapped};
 use mirrorball_core::units::Nanos;
 
 /// Times of scrubs, rebuilds and flushes under each policy that the advice names.
@@ -47,7 +47,7 @@ pub(super) fn times(maintenance: &Maintenance, advice: &Advice, style: Style) ->
     let note = format!("{extrapolated}flushes of a writer with a reader (fsync-writer)");
     let note = first_capital(&note);
     let table = table("", &names, rows, style);
-    format!("{title}\n{table}{}\n", wrapped(&note, style.width_columns))
+    format!("{title}\n{table}{}\n", report::note(&note, style.width_columns))
 }
 
 /// A limit on the work: what it costs in time, and what a reader has of it, of an array that is
@@ -75,7 +75,7 @@ pub(super) fn limits(limited: &LimitedTimes, is_whole: bool, style: Style) -> St
     let table = table("limit", &columns, rows, style);
     let commands = limited.commands.as_ref().map_or_else(String::new, |it| knob_lines(it, width));
     let title = wrapped(&first_capital(&title), width);
-    format!("\n{title}\n{table}{}\n{commands}", wrapped(&limited.remark, width))
+    format!("\n{title}\n{table}{}\n{commands}", report::note(&limited.remark, width))
 }
 
 fn first_capital(text: &str) -> String {
