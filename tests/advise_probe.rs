@@ -27,6 +27,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is_read() {
     folder.refuses(&[&probe[..], &["--system", "zfs"]].concat(), &["--system zfs"]);
     folder.refuses(&["advise", "pair.toml", "-o", "a.toml"], &["--probe"]);
     folder.refuses(&["advise", "--probe", "--sysroot", "."], &["cannot be used with"]);
+    folder.refuses(&["advise", "-", "--probe"], &["a pasted text has none", "on their machine"]);
     folder.refuses(&["advise", "pair.toml", "no-such-job", "--probe"], &["no-such-job"]);
 
     let busy = "condition = \"degraded, 1 member out of service; resync at 12.0 %\"";

@@ -58,7 +58,7 @@ Examples:
   mirrorball advise /dev/md0 my-job.fio
   mirrorball advise /srv/data --load load.trace
   mirrorball advise my-array.toml --system md:6.12
-  nvme list-subsys | mirrorball advise -
+  (cat /proc/mdstat; lsblk -o NAME,SIZE,ROTA,MODEL) | mirrorball advise -
   mirrorball advise /srv/data --probe -o my-array.toml
   mirrorball advise /srv/data --what-if
   mirrorball advise /srv/data --what-if replace=1:ssd-sata-plp
@@ -66,7 +66,8 @@ Examples:
 )]
 pub(crate) struct Args {
     /// Mount point or path on it, block device, name of an array, array file, or built-in array;
-    /// `-` reads pasted outputs, as `detect` does [default: the only array of this machine, or an
+    /// `-` reads pasted outputs, as `detect` does; `lsblk -o NAME,SIZE,ROTA,MODEL` among them says
+    /// what disks these are [default: the only array of this machine, or an
     /// example if it has none; a job may then come first]
     array: Option<String>,
 
@@ -300,6 +301,11 @@ fn finish(
 
 /// Treatment of existing files.
 fn check_outputs(args: &Args) -> Result<Existing, Failure> {
+    if args.probe.is_some() && crate::detect::is_pasted(None, args.array.as_ref()) {
+        let help = "leave out --probe, or run `mirrorball advise PATH --probe` on their machine";
+        let error = "--probe measures disks, and a pasted text has none";
+        return Err(Failure::WrongUse(anyhow!("{error}\n  help: {help}")));
+    }
     let output = args.output.as_deref().or(args.report.as_deref());
     let existing = Existing::from_force(args.force, output, "-o FILE or --report FILE")?;
     for (path, what, option) in [

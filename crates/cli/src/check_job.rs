@@ -57,6 +57,7 @@ fn pauses(job: &Section) -> String {
     let pause = match (job.think_time, job.think_ios) {
         (Nanos::ZERO, _) => String::new(),
         (time, 1) if job.think_lag == 0 => format!(", a pause of {time} after each request"),
+        (time, 1) => format!(", a pause of {time} after each request that has ended"),
         (time, ios) => format!(", a pause of {time} after every {ios} requests{ended}"),
     };
     pause + &flow.unwrap_or_default() + &goal.unwrap_or_default()
@@ -185,9 +186,11 @@ fn order_of(job: &Section) -> Option<String> {
 
 /// The distribution of random addresses, unless each block comes once.
 fn distributed(job: &Section) -> Option<String> {
-    let is_random = job.access == Access::Random;
+    if job.access != Access::Random {
+        return None;
+    }
     Some(match &job.distribution {
-        Distribution::Uniform if is_random && !job.random_map => "addresses may recur".to_owned(),
+        Distribution::Uniform if !job.random_map => "addresses may recur".to_owned(),
         Distribution::Uniform => return None,
         Distribution::Zipf { theta, .. } => format!("zipf {theta}"),
         Distribution::Pareto { h, .. } => format!("pareto {h}"),
@@ -367,11 +370,14 @@ mod tests {
         let paused = line("rw=read\nthinktime=2ms\nthinktime_blocks=8");
         assert!(paused.contains(", a pause of 2.00ms after every 8 requests"), "{paused}");
         let paused = line("ioengine=libaio\niodepth=4\nrw=read\nthinktime=2ms\n");
-        assert!(paused.contains("after every 1 requests that have ended"), "{paused}");
+        assert!(paused.contains("after each request that has ended"), "{paused}");
         let work = "; mirrorball: background=rebuild devid=2 as=md rate=20MB/s\n[a]\n";
         let work = JobFile::parse(work, "a.fio", &JobContext::empty()).unwrap();
         let expected = "rebuild of devid 2 as by md at 19.1 MiB/s";
         assert_eq!(background_line(&work.background[0]), expected);
+        let zipf = "[a]\nsize=1g\nrw=read\nrandom_distribution=zipf:1.2\n";
+        let zipf = JobFile::parse(zipf, "a.fio", &JobContext::empty()).unwrap();
+        assert_eq!(distributed(&zipf.sections[0]), None, "a sequential section draws nothing");
         let split = line("rw=randread\nbssplit=4k/70:8k/20:64k/10");
         assert!(
             split.contains("reads of 4 KiB (70 %) or 8 KiB (20 %) or 64 KiB (10 %)"),

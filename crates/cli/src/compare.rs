@@ -26,6 +26,7 @@ use mirrorball_lab::experiment::plan::{Choices, Plan, Reference};
 use mirrorball_lab::experiment::run;
 use mirrorball_lab::experiment::study::Study;
 use mirrorball_lab::report::{FORMATS, Findings, Format, TableExtent, brief};
+use mirrorball_sim::job::Section;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -89,7 +90,7 @@ pub(crate) struct Args {
     seed: u64,
 
     /// Simulated time of every job with its unit, for example 500ms, 10s or 2m [default: the
-    /// `runtime` in the job; of built-in jobs less if all runs would take over 15 s on two CPUs]
+    /// `runtime` in the job; of time-based jobs less if all runs would take longer than --budget]
     #[arg(short, long, value_name = "TIME", allow_hyphen_values = true,
           value_parser = numbers::positive_duration)]
     duration: Option<Nanos>,
@@ -276,9 +277,10 @@ fn print_notes(args: &Args, inputs: &Inputs, study: &Study, is_of_a_system: bool
     }
     if let (None, Some(duration_ns)) = (args.duration, plan.duration_ns) {
         screen::say(format_args!(
-            "note: each job is simulated for {}, so that all runs take about 15 s on two CPUs; \
+            "note: each job is simulated for {}, so that all runs take about {} on two CPUs; \
              --duration sets another time",
-            Nanos(duration_ns)
+            Nanos(duration_ns),
+            args.budget
         ));
     }
     for note in rounding_notes(&args.policy) {
@@ -343,12 +345,14 @@ fn plan(
 /// The simulated time of jobs, `None` for that of the jobs, the most rounds of repeats, and what a
 /// cell of each job costs, if that is known.
 ///
-/// Built-in jobs are simulated for a shorter time on an array that is so fast that their `runtime`
-/// would take more than the budget.
+/// Built-in jobs, and others that go on until their `runtime`, are simulated for a shorter time
+/// where that would take more than the budget.
 fn effort(args: &Args, inputs: &Inputs, policies: usize) -> Result<(Option<Nanos>, u32, Vec<u64>)> {
     let is_builtin = |job: &String| builtin_job_names().any(|name| name == job);
-    let can_be_shorter = args.duration.is_none() && args.jobs.iter().all(is_builtin);
     let sections = inputs.jobs.iter().flat_map(|job| &job.sections);
+    let is_endless = |it: &Section| it.time_based && it.runtime.is_some() && it.replay.is_none();
+    let can_end = args.jobs.iter().all(is_builtin) || sections.clone().all(is_endless);
+    let can_be_shorter = args.duration.is_none() && can_end;
     let runtime = sections.filter_map(|section| section.runtime).max();
     let (Some(time), true) = (args.duration.or(runtime), can_be_shorter || args.repeats.is_none())
     else {

@@ -33,7 +33,8 @@ Examples:
 )]
 pub(crate) struct Args {
     /// Mount point or path on it, block device, or name of an array, volume or pool; `-` reads
-    /// pasted outputs of /proc/mdstat, mdadm, lsblk, zpool, btrfs, lvs, multipath, nvme, smartctl
+    /// pasted outputs of /proc/mdstat, mdadm, zpool, btrfs, lvs, multipath, nvme, smartctl, and of
+    /// `lsblk -o NAME,SIZE,ROTA,MODEL`
     path: Option<String>,
 
     /// Write the array file to FILE [default: standard output]

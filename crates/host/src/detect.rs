@@ -65,9 +65,9 @@ pub use stack::StackLayer;
 pub use sysroot::Sysroot;
 
 /// Outputs that describe an array when they are pasted.
-pub const WHAT_TO_PASTE: &str = "paste the output of `cat /proc/mdstat`, `lsblk`, `zpool status`, \
+pub const WHAT_TO_PASTE: &str = "paste the output of `cat /proc/mdstat`, `zpool status`, \
                                  `btrfs filesystem show`, `lvs -a -o +devices`, `multipath -ll` or \
-                                 `nvme list-subsys`";
+                                 `nvme list-subsys`, and that of `lsblk -o NAME,SIZE,ROTA,MODEL`";
 
 /// The array behind a path, a block device or a name. Fails if there is none, or it cannot be read.
 pub fn detect_at(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, DetectError> {

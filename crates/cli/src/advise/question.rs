@@ -134,7 +134,9 @@ impl Question {
             return Ok(Some(own.clone()));
         }
         let share = Share::OneOf(1);
-        let again = Question::about(args, &self.array, chosen, &options.jobs, share, longest)?;
+        let mut again = Question::about(args, &self.array, chosen, &options.jobs, share, longest)?;
+        // A change is compared with the best setting only.
+        again.asked.plan.policies.retain(|policy| policy == own.best_setting());
         Ok(again.figures(args, Some(&own.advice))?.map(|(answer, _)| answer))
     }
 

@@ -77,6 +77,10 @@ impl View<'_> {
         if self.parts.len() == 1 { String::new() } else { format!(", {}", self.parts[part].label) }
     }
 
+    fn has_several_jobs(&self) -> bool {
+        self.parts.iter().any(|part| part.study.jobs.len() > 1)
+    }
+
     /// The name of the set as a tag, where there are several.
     fn set_mark(&self, part: usize) -> Markup {
         html! {

@@ -21,6 +21,9 @@ const INDENT_NARROW: usize = 2;
 /// A narrower terminal has no space for names before their texts.
 const NARROW: usize = 60;
 
+/// The unit of a job with sections of both kinds.
+const SCORE: &str = "score: the geometric mean over the sections of the job, of requests/s, or of \
+                     1/s of mean latency where the job sets the rate";
 /// What follows a policy that is not known to be in force.
 const ASSUMED: &str = ", the default: what is in force is not known";
 
@@ -192,7 +195,7 @@ fn choices(advice: &Advice, width: usize) -> String {
                 false => format!("nothing better than {} in {}", advice.now, advice.system),
                 true => format!(
                     "nothing clearly better than {} in {}, if the disks are as guessed: measure \
-                     them first, by `mirrorball advise --probe`",
+                     them first, by `mirrorball advise PATH --probe` on their machine",
                     advice.now, advice.system
                 ),
             };
@@ -372,7 +375,12 @@ fn jobs(answer: &ArrayAnswer, style: Style) -> String {
         columns.iter().map(|(name, _)| if is_alone { unit } else { name }).collect();
     let title = if is_alone { "Speed of what you have" } else { "Speed relative to what you have" };
     let table = table("job", &names, rows.collect(), style);
-    format!("{title}\n{table}{}", spread(answer, style.width_columns))
+    let score = if is_alone && unit == "score" {
+        note(SCORE, style.width_columns) + "\n"
+    } else {
+        String::new()
+    };
+    format!("{title}\n{table}{score}{}", spread(answer, style.width_columns))
 }
 
 /// What the number of the reading process decides.

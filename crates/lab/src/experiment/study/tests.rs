@@ -151,7 +151,8 @@ fn a_policy_does_not_win_by_starving_a_section() {
     assert!(figures.iter().zip(expected).all(is_near), "figures by section: {figures:?}");
     assert!((study.matrix.rows[1].percent[0] - 76.0).abs() < 1.0, "60 of 80: {:?}", study.matrix);
     let sentence = &study.verdict.sentence;
-    let slow = "; but under it small of two has 44 % of the speed that it has under `btrfs/pid`";
+    let slow = "; but under it `small` of `two` has 44 % of the speed that it has under \
+                `btrfs/pid`";
     assert!(sentence.contains(slow), "{sentence}");
     assert!(sentence.ends_with("; ranked by the geometric mean over sections of IOPS."));
 }

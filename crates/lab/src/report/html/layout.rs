@@ -112,7 +112,7 @@ fn summary(view: &View<'_>) -> Markup {
                 @if view.lead.is_none() { (verdict::draw(&part.study)) }
             }
             (differences::summary(view))
-            h2 #matrix { "Every policy under every job" }
+            h2 #matrix { "Every policy" @if view.has_several_jobs() { " under every job" } }
             (matrix::legend(view))
             p.buttons {
                 span { "Show " }

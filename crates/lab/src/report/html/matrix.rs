@@ -15,7 +15,9 @@ const LEVELS: usize = 10;
 /// The matrix of one set.
 pub(super) fn draw(view: &View<'_>, part: usize) -> Markup {
     let study = &view.parts[part].study;
-    let caption = format!("Speed in percent of the best policy of each job{}", view.of_set(part));
+    let has_several = view.has_several_jobs();
+    let of_each = if has_several { " of each job" } else { "" };
+    let caption = format!("Speed in percent of the best policy{of_each}{}", view.of_set(part));
     html! {
         div.scroll tabindex="0" role="group" aria-label=(caption) {
             table.matrix data-kind="matrix" {

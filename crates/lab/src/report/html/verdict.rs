@@ -28,8 +28,8 @@ pub(super) fn draw(study: &Study) -> Markup {
 
 fn gain(study: &Study, row: &MatrixRow) -> Markup {
     let jobs = match study.jobs.as_slice() {
-        [only] => format!("on {}", only.job),
-        several => format!("over the {} jobs", several.len()),
+        [only] => html! { "on " em { (only.job) } },
+        several => html! { "over the " (several.len()) " jobs" },
     };
     let baseline = study.criteria.baseline.as_deref();
     html! {
@@ -58,7 +58,7 @@ fn gain(study: &Study, row: &MatrixRow) -> Markup {
             }
             None => {
                 "it reaches " strong { (percent(row.geometric_mean)) " % of the best" }
-                " on average"
+                @if study.jobs.len() > 1 { " on average" }
                 @if let Some(baseline) = baseline { " (" em { (short(baseline)) } " was not run)" }
                 "."
             }
@@ -83,17 +83,23 @@ fn limits(study: &Study, row: &MatrixRow) -> Markup {
     // A rest of one is named as well.
     let named = if ties.len() == TIES_NAMED + 1 { ties.len() } else { TIES_NAMED };
     let repeats = counted(study.plan.seeds.len(), "repeat", "repeats");
+    let has_several = study.jobs.len() > 1;
     html! {
-        @if row.worst_percent >= 100.0 {
-            "It is the best under each job"
-        } @else {
+        @if has_several && row.worst_percent >= 100.0 {
+            "It is the best under each job; in "
+        } @else if has_several {
             "At worst it reaches " (percent(row.worst_percent)) " % of the best (" (row.worst_job)
-            ")"
-        }
-        @if ties.is_empty() {
-            "; in " (repeats) " no other policy ties with it over all jobs."
+            "); in "
+        } @else if row.worst_percent < 100.0 && study.verdict.gain.is_some() {
+            "It reaches " (percent(row.worst_percent)) " % of the best; in "
         } @else {
-            ", and in " (repeats) " it ties with "
+            "In "
+        }
+        (repeats)
+        @if ties.is_empty() {
+            " no other policy ties with it" @if has_several { " over all jobs" } "."
+        } @else {
+            " it ties with "
             @for (place, tie) in ties.iter().take(named).enumerate() {
                 @if place > 0 { (if place + 1 == ties.len() { " and " } else { ", " }) }
                 em { (short(tie)) }

@@ -33,19 +33,19 @@ fn the_gain_is_stated_against_the_baseline_if_there_is_one() {
     );
     assert_eq!(
         sentence(&["j"], &["btrfs/pid", "program/own@0123456789abcdef"], &by_length),
-        "Use `program/own@0123456789ab`: on j it is 3.11 times as fast as `btrfs/pid`."
+        "Use `program/own@0123456789ab`: on `j` it is 3.11 times as fast as `btrfs/pid`."
     );
     assert_eq!(
         sentence(&["j"], &["btrfs/pid", "a/x"], &by_length),
-        "Use `btrfs/pid`: it is the baseline, and on j no policy compared here is faster."
+        "Use `btrfs/pid`: it is the baseline, and on `j` no policy compared here is faster."
     );
     assert_eq!(
         sentence(&["j"], &["c/longer", "a/x"], &by_length),
-        "Use `c/longer`: on j it is 2.67 times as fast as `a/x` (`btrfs/pid` was not run)."
+        "Use `c/longer`: on `j` it is 2.67 times as fast as `a/x` (`btrfs/pid` was not run)."
     );
     let plan = plan(&["j"], &["c/longer", "a/x"], 2);
     let without = study_of(&plan, Criteria::default(), |cell| measurement(by_length(cell)));
-    let expected = "Use `c/longer`: on j it is 2.67 times as fast as `a/x`.";
+    let expected = "Use `c/longer`: on `j` it is 2.67 times as fast as `a/x`.";
     assert_eq!(without.verdict.sentence, expected);
     let pid_starves = |cell: &Cell<'_>| match cell.policy {
         "btrfs/pid" if cell.job_index == 1 => Achieved::reads(0),
@@ -76,9 +76,9 @@ fn of_policies_that_tie_the_shorter_tail_and_then_the_simpler_rule_is_named() {
     assert_eq!(verdict.ties, ["zfs/mirror", "btrfs/devid:1"]);
     assert_eq!(
         verdict.sentence,
-        "Use `mirrorball/first`: it ties with `btrfs/devid:1` and has lower 99th percentiles; on j \
-         it reaches 100 % of the best (`btrfs/pid` was not run); `zfs/mirror` and `btrfs/devid:1` \
-         tie with it in 3 repeats."
+        "Use `mirrorball/first`: it ties with `btrfs/devid:1` and has lower 99th percentiles; on \
+         `j` it reaches 100 % of the best (`btrfs/pid` was not run); `zfs/mirror` and \
+         `btrfs/devid:1` tie with it in 3 repeats."
     );
     let equal_tails = with_tail(100).verdict;
     assert_eq!(equal_tails.policy.as_deref(), Some("mirrorball/first"), "it has no parameter");
@@ -97,7 +97,7 @@ fn a_bimodal_policy_is_reported_with_its_range_and_worst_seed() {
     assert_eq!(verdict.undecided[0].policy, "btrfs/pid");
     assert_eq!(
         verdict.sentence,
-        "Use `a/steady`: on j it is 1.41 times as fast as `btrfs/pid` on average, which is not \
+        "Use `a/steady`: on `j` it is 1.41 times as fast as `btrfs/pid` on average, which is not \
          certain; 5 repeats do not decide about `btrfs/pid` (16 to 156 % of its mean, lowest with \
          seed 2)."
     );
@@ -116,7 +116,7 @@ fn a_steady_policy_is_named_before_a_leader_that_depends_on_the_seed() {
     assert_eq!((verdict.preferred, verdict.ties.len()), (Some(Preference::Steadier), 0));
     assert_eq!(verdict.undecided[0].policy, "b/bimodal");
     let reason = "Use `a/steady`: it is steadier than `b/bimodal`, which has a higher mean but \
-                  depends on the seed; on j";
+                  depends on the seed; on `j`";
     assert!(verdict.sentence.starts_with(reason), "{}", verdict.sentence);
     // A lead that is certain is named, with its range.
     let certain = of_rates(&[
@@ -133,7 +133,7 @@ fn one_repeat_proves_nothing() {
     let once = study(&plan(&["j"], &["btrfs/pid", "a/xyz-longer"], 1), by_length);
     assert_eq!(
         once.verdict.sentence,
-        "`a/xyz-longer` is ahead in a single repeat, which proves nothing: on j it is 1.33 times \
+        "`a/xyz-longer` is ahead in a single repeat, which proves nothing: on `j` it is 1.33 times \
          as fast as `btrfs/pid`. Run more repeats, for example with --repeats 5."
     );
 }

@@ -222,7 +222,7 @@ fn slowest_section(policy: &str, jobs: &[JobStudy]) -> String {
     let least = least.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|it| it.0 < SLOW_SECTION);
     least.map_or_else(String::new, |(part, job, term, best)| {
         format!(
-            "; but under it {} of {} has {:.0} % of the speed that it has under `{}`",
+            "; but under it `{}` of `{}` has {:.0} % of the speed that it has under `{}`",
             term.section,
             job.job,
             100.0 * part,
@@ -331,7 +331,7 @@ impl Gain {
 
 fn over_jobs(jobs: &[String]) -> String {
     match jobs {
-        [only] => format!("on {only}"),
+        [only] => format!("on `{only}`"),
         _ => format!("over the {} jobs", jobs.len()),
     }
 }
