@@ -69,6 +69,15 @@ fn the_choices_are_those_of_a_comparison() {
     }
 }
 
+/// A hedge reads the second mirror when the first has taken long, not at once.
+#[test]
+fn a_second_read_that_comes_later_says_when() {
+    let words = ["explain", "hdd-ssd-raid1", "rand-4k-qd1", "-p", "md/raid1+hedge"];
+    let text = stdout(&Folder::new().run(&[&words[..], &["--reads", "60"]].concat()));
+    let parts = ["  from 16.", "\nfrom TIME: ", "The estimate leaves out that 2 of the"];
+    assert!(parts.iter().all(|part| text.contains(part)) && !text.contains("as well"), "{text}");
+}
+
 #[test]
 fn what_makes_no_sense_is_refused() {
     let folder = folder();

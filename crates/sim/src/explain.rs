@@ -76,6 +76,9 @@ pub struct MirrorChoice {
     pub expected_ns: Option<u64>,
     /// Whether and when the policy read it.
     pub taken: ReadOrder,
+    /// Time from the choice to a further read that came later, as that of a hedge; else none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub later_ns: Option<u64>,
     /// Whether the oracle would have read it.
     pub oracle: bool,
 }
@@ -193,6 +196,7 @@ impl DecisionTrace {
                 parts: reason.iter().flat_map(|it| &it.parts).map(NamedValue::from).collect(),
                 expected_ns: (at < Nanos::MAX).then(|| (at - now).0),
                 taken: ReadOrder::No,
+                later_ns: None,
                 oracle: place == of_oracle,
             }
         };
@@ -235,8 +239,12 @@ impl DecisionTrace {
             let Some(mirror) = self.mirror_of(choice, io).filter(|_| is_part) else { continue };
             let (unfinished, choice) = (&mut self.unfinished[index], &mut self.choices[place]);
             unfinished.in_flight.push(io.id);
-            let taken = &mut choice.mirrors[mirror].taken;
-            *taken = if *taken == ReadOrder::First { *taken } else { ReadOrder::Further };
+            let later = io.submitted_at.0 - choice.at_ns;
+            let read = &mut choice.mirrors[mirror];
+            if read.taken == ReadOrder::No {
+                read.taken = ReadOrder::Further;
+                read.later_ns = Some(later).filter(|later| *later > 0);
+            }
             if io.submitted_at.0 == choice.at_ns && io.length == choice.length {
                 unfinished.read_at_once.push(mirror);
                 choice.judge(&unfinished.read_at_once);

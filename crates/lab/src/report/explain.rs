@@ -26,6 +26,8 @@ const MARKS: [(Emphasis, &str); 3] = [
 const EXPECTED_TITLE: &str = "ex-\npected";
 const EXPECTED: &str =
     "expected: time that the read would take at this mirror without later requests";
+const LATER: &str = "from TIME: the read was sent here, too, when it had taken so long; the first \
+                     answer ended it";
 
 /// Writes an explanation as a table for a terminal, with a summary.
 pub fn render(explained: &Explained, style: Style) -> String {
@@ -36,7 +38,8 @@ pub fn render(explained: &Explained, style: Style) -> String {
     let marks = MARKS.iter().filter(|(mark, _)| has(*mark)).map(|(_, line)| *line);
     let has_expected = grid.columns.iter().any(|column| column.title == EXPECTED_TITLE);
     let expected = has_expected.then_some(EXPECTED);
-    for line in marks.chain(expected).map(str::to_owned).chain(remarks(explained)) {
+    let later = Some(LATER).filter(|_| explained.summary.later > 0);
+    for line in marks.chain(expected).chain(later).map(str::to_owned).chain(remarks(explained)) {
         text += &(note(&line, width) + "\n");
     }
     text += &left_out(&titles, "json", style);
@@ -111,7 +114,10 @@ fn choices(explained: &Explained) -> Grid {
     .column(Column::right("took"), |(choice, _, mirror)| match mirror.taken {
         ReadOrder::No => String::new(),
         ReadOrder::First => choice.took_ns.map_or("-".to_owned(), |it| Nanos(it).to_string()),
-        ReadOrder::Further => "as well".to_owned(),
+        ReadOrder::Further => match mirror.later_ns {
+            None => "as well".to_owned(),
+            Some(later) => format!("from {}", Nanos(later)),
+        },
     })
     .build()
 }

@@ -15,6 +15,8 @@ pub struct Summary {
     pub cost_ns: u64,
     /// Choices of a mirror that never answers, where the one of the oracle does.
     pub without_answer: u64,
+    /// Reads that were sent to another mirror later, as by a hedge.
+    pub later: u64,
     /// Sum of the times of the reads that ended.
     pub took_ns: u64,
     /// Distribution of the choices over the members.
@@ -40,11 +42,14 @@ impl Summary {
     pub(crate) fn new(choices: &[ExplainedChoice], devids: &[u64]) -> Summary {
         let agreed = choices.iter().filter(|choice| choice.agreed).count();
         let without_answer = choices.iter().filter(|choice| choice.cost_ns.is_none()).count();
+        let is_later =
+            |it: &&ExplainedChoice| it.mirrors.iter().any(|mirror| mirror.later_ns.is_some());
         Summary {
             choices: choices.len() as u64,
             agreed: agreed as u64,
             cost_ns: choices.iter().filter_map(|choice| choice.cost_ns).sum(),
             without_answer: without_answer as u64,
+            later: choices.iter().filter(is_later).count() as u64,
             took_ns: choices.iter().filter_map(|choice| choice.took_ns).sum(),
             members: devids.iter().map(|&devid| share(choices, devid)).collect(),
         }
@@ -69,6 +74,12 @@ impl Summary {
             percent(cost_ns, took_ns),
             Nanos(took_ns),
         );
+        if self.later > 0 {
+            text += &format!(
+                " The estimate leaves out that {} of the reads went to another mirror later.",
+                self.later
+            );
+        }
         if without_answer > 0 {
             text += &format!(" {without_answer} of them read from a disk that does not answer.");
         }
