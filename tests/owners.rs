@@ -110,6 +110,23 @@ fn a_version_that_is_given_is_known() {
     assert!(old.ends_with(" 8") && new.ends_with(" 8"), "{old}\n{new}");
 }
 
+/// The rate of work that runs says more of its time than a simulation.
+#[test]
+fn the_rate_of_running_work_stands_next_to_what_is_simulated() {
+    let folder = Folder::new();
+    let text = "md0 : active raid1 sdb1[2] sda1[0]\n      3906884608 blocks [2/1] [U_]\n      \
+                [=>...]  recovery =  7.4% (289123456/3906884608) finish=402.7min \
+                speed=149715K/sec\n\nNAME SIZE ROTA MODEL\nsda 3.6T 1 WDC WD40EFRX-68N32N0\n\
+                sdb 3.6T 1 ST4000VN008-2DR166\n";
+    fs::write(folder.path("pasted.txt"), text).unwrap();
+    let pasted = fs::File::open(folder.path("pasted.txt")).unwrap();
+    let mut advise = folder.command(&["advise", "-", "-n", "2", "-d", "50ms"]);
+    let text = stdout(&advise.stdin(pasted).output().unwrap());
+    assert!(text.contains("\n    rest, at its rate"), "{text}");
+    assert!(text.contains("State         recovery: 6.7 h left at its rate, and 9."), "{text}");
+    assert!(text.contains("time  reads/s     ±  99 % within"), "{text}");
+}
+
 /// A member that is gone has a slot in md, and a number as its name in a pool of ZFS.
 #[test]
 fn what_to_replace_comes_first_however_little_is_known_of_it() {

@@ -23,7 +23,7 @@ use mirrorball_core::units::Nanos;
 use mirrorball_lab::evaluation::advice::answer::{Answer, ArrayAnswer, WhatIf};
 use mirrorball_lab::evaluation::advice::chosen_system::ChosenSystem;
 use mirrorball_lab::evaluation::advice::question::{KNOWN_POLICIES, SEED};
-use mirrorball_lab::evaluation::advice::state::{first_steps, slow_work};
+use mirrorball_lab::evaluation::advice::state::{first_steps, remark_on_rate};
 use mirrorball_lab::evaluation::advice::{effort, page, text};
 use mirrorball_lab::experiment::results::{self, Loaded};
 use mirrorball_lab::experiment::study::Criteria;
@@ -242,7 +242,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     array
         .first
         .extend(target.planned.iter().map(|it| format!("the answer is for after that: {it}")));
-    array.first.extend(slow_work(array.condition.as_deref(), array.maintenance.as_ref()));
+    array.first.extend(remark_on_rate(array.condition.as_deref(), array.maintenance.as_ref()));
     let mut answer = Answer { array, what_if: None, changes: Vec::new() };
     if changes == [ArrayChange::Each] {
         let ranked = what_if::each(args, &question, &answer.array)?;

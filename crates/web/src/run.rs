@@ -14,7 +14,7 @@ use mirrorball_lab::evaluation::advice::maintenance::Maintenance;
 use mirrorball_lab::evaluation::advice::question::{
     AdviceQuestion, QuestionOptions, Share, devids_for_choice,
 };
-use mirrorball_lab::evaluation::advice::state::{first_steps, slow_work};
+use mirrorball_lab::evaluation::advice::state::{first_steps, remark_on_rate};
 use mirrorball_lab::evaluation::advice::text;
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::executor::CellExecutor;
@@ -187,7 +187,9 @@ impl Run {
         let mut answer = self.answer.take().context("there is no answer yet")?;
         if let Some(options) = self.question.maintenance(&answer, &self.out, None, &NEVER) {
             answer.set_maintenance(Maintenance::measure(&self.question.inputs.array, &options)?);
-            answer.first.extend(slow_work(self.condition.as_deref(), answer.maintenance.as_ref()));
+            answer
+                .first
+                .extend(remark_on_rate(self.condition.as_deref(), answer.maintenance.as_ref()));
         }
         let value = self.written(&answer, false);
         self.answer = Some(answer);

@@ -2,8 +2,8 @@
 //!
 //! A short window is simulated at three places of the volume, because a hard disk is slower further
 //! in, and the mean time for a byte is extrapolated to all data. The limit of the array, else the
-//! default of the system, such as md's `sync_speed_max`, is in force. Only the first seed is used:
-//! the places differ more than seeds.
+//! default of the system, such as md's `sync_speed_max`, is in force. Times are of the first seed
+//! alone: the places differ more than seeds.
 //!
 //! Non-goals: the time to replace a disk, and errors found on the way.
 

@@ -124,29 +124,69 @@ fn counted_errors(array: &ArraySpec, out: &[OutOfService], shown: &str) -> Optio
     Some(format!("{counted}: find out why before anything else{shown}; often {cause}"))
 }
 
-/// A remark if the work that `condition` names is much slower than simulated.
-pub fn slow_work(condition: Option<&str>, maintenance: Option<&Maintenance>) -> Option<String> {
+/// Work in the background that says how long its rest takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct RunningWork<'a> {
+    /// Such as `recovery`.
+    work: &'a str,
+    pub(super) is_scrub: bool,
+    /// The part that is done.
+    done: f64,
+    /// How long the rest takes, such as `1.6 h`.
+    pub(super) left: &'a str,
+    hours_left: f64,
+}
+
+impl<'a> RunningWork<'a> {
+    /// The work that a condition names.
+    pub(super) fn of(condition: &'a str) -> Option<RunningWork<'a>> {
+        let state = condition.split("; ").find(|state| state.ends_with(LEFT))?;
+        let (front, left) = state.trim_end_matches(LEFT).rsplit_once(", ")?;
+        let (number, unit) = left.split_once(' ')?;
+        let minutes = if unit == "min" { 60.0 } else { 1.0 };
+        let (work, percent) = front.split_once(" at ")?;
+        Some(RunningWork {
+            work,
+            is_scrub: ["check", "repair", "scrub"].contains(&work),
+            done: percent.trim_end_matches(" %").parse::<f64>().ok()? / 100.0,
+            left,
+            hours_left: number.parse::<f64>().ok()? / minutes,
+        })
+    }
+}
+
+/// A remark if the work that `condition` names is much slower than simulated, or faster: what runs
+/// says more than a simulation.
+pub fn remark_on_rate(
+    condition: Option<&str>,
+    maintenance: Option<&Maintenance>,
+) -> Option<String> {
     /// Many times the simulated time: below it, other I/O explains much.
     const MANY: f64 = 3.0;
-    let state = condition?.split("; ").find(|state| state.ends_with(LEFT))?;
-    let (front, left) = state.trim_end_matches(LEFT).rsplit_once(", ")?;
-    let (number, unit) = left.split_once(' ')?;
-    let minutes = if unit == "min" { 60.0 } else { 1.0 };
-    let hours_left = number.parse::<f64>().ok()? / minutes;
-    let (work, percent) = front.split_once(" at ")?;
-    let done = percent.trim_end_matches(" %").parse::<f64>().ok()? / 100.0;
-    let is_scrub = ["check", "repair", "scrub"].contains(&work);
+    /// The simulated time of an idle array is longer by this factor.
+    const FASTER: f64 = 1.25;
+    let RunningWork { work, is_scrub, done, left, hours_left } = RunningWork::of(condition?)?;
     let rows = maintenance?.work.iter().filter(|row| row.work.starts_with("scrub") == is_scrub);
     // Of a rebuild only what is left is simulated.
     let part = if is_scrub { 1.0 - done } else { 1.0 };
     let simulated = rows.filter_map(|row| Some((row.load, row.times.first()?.hours? * part)));
-    let (load, hours) = simulated.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    (hours_left > hours * MANY).then(|| {
-        format!(
+    let simulated: Vec<(&str, f64)> = simulated.collect();
+    let by_hours = |a: &&(&str, f64), b: &&(&str, f64)| a.1.total_cmp(&b.1);
+    let (load, longest) = simulated.iter().max_by(by_hours)?;
+    let (_, shortest) = simulated.iter().min_by(by_hours)?;
+    if hours_left > longest * MANY {
+        return Some(format!(
             "{work}: {left}{LEFT}, but {} simulated with {load}: look for other I/O, a limit that \
              was set, or a slow disk (`mirrorball watch`); much fragmented or small data slow it, \
              too",
-            hours_text(hours)
+            hours_text(*longest)
+        ));
+    }
+    (hours_left * FASTER < *shortest).then(|| {
+        format!(
+            "{work}: {left}{LEFT}, and {} simulated on an idle array: there is less to copy, or \
+             the disks are faster than their models; its own rate says more",
+            hours_text(*shortest)
         )
     })
 }

@@ -78,7 +78,7 @@ fn members_and_figures(array: &ArrayAnswer, style: Style) -> String {
     }
     text += &by_process(array, style);
     if let Some(maintenance) = &array.maintenance {
-        text += &format!("\n{}", times(maintenance, &array.advice, style));
+        text += &format!("\n{}", times(maintenance, array, style));
         let limited = maintenance.limited.as_ref();
         // A member that is not simulated is missing in all rows.
         let is_whole =

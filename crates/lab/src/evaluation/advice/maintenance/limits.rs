@@ -3,6 +3,7 @@
 
 use super::super::confidence::is_guess;
 use super::{LOADS, Load, MaintenanceOptions, Window, Work, WorkTime, job, run_all};
+use crate::experiment::study::statistics::mean_interval;
 use crate::experiment::systems::{Commands, LimitedWork, System, WorkLimit};
 use anyhow::Result;
 use mirrorball_core::histogram::Histogram;
@@ -17,6 +18,8 @@ use serde::Serialize;
 const READER: &Load = &LOADS[1];
 /// What the work is limited to, as parts of its rate without a limit.
 const PARTS: [u64; 3] = [2, 5, 20];
+/// Number of seeds under which reads are simulated: what differs by less than chance is no effect.
+const REPEATS: u64 = 3;
 /// Why no limit is named.
 const NOT_WHOLE: &str = "No limit is advised until the array is whole: one more failure may lose \
                          data";
@@ -42,8 +45,12 @@ pub struct LimitedTimes {
     pub limit: String,
     /// Requests of the load per second while there is no such work.
     pub reads_per_s_without: f64,
+    /// Half of the 95 % interval of these over the seeds, as a fraction; none if there were none.
+    pub reads_spread_without: Option<f64>,
     /// Of a hundred requests of the load without such work, 99 took no longer.
     pub p99_ns_without: u64,
+    /// Number of seeds under which the load was simulated.
+    pub repeats: u64,
     /// Each limit, the widest first: as it is, then less.
     pub rows: Vec<LimitedTime>,
     /// When to set the limit of the second row, or why not to.
@@ -62,8 +69,17 @@ pub struct LimitedTime {
     pub time: WorkTime,
     /// Requests of the load per second.
     pub reads_per_s: f64,
+    /// Half of the 95 % interval of these over the seeds, as a fraction; none if there were none.
+    pub reads_spread: Option<f64>,
     /// Of a hundred requests of the load, 99 took no longer.
     pub p99_ns: u64,
+}
+
+/// The reads of a load.
+struct LoadReads {
+    per_s: f64,
+    spread: Option<f64>,
+    p99_ns: u64,
 }
 
 /// The work under the limit in force and under less; `None` if it was stopped, or the work has no
@@ -76,8 +92,10 @@ pub(super) fn measure(
     let Some((system, limit)) = options.limit else { return Ok(None) };
     let Some(policy) = options.policies.first() else { return Ok(None) };
     let of = |kib: Option<u64>| -> Result<Option<LimitedTime>> {
-        let measured = work(READER, kib).measure(policy, options)?;
-        Ok(measured.map(|(time, runs)| LimitedTime::new(kib, time, &runs)))
+        let work = work(READER, kib);
+        let Some((time, runs)) = work.measure(policy, options)? else { return Ok(None) };
+        let reads = repeated(runs, &work.windows, work.policy(policy), options)?;
+        Ok(reads.map(|reads| LimitedTime::new(kib, time, &reads)))
     };
     let Some(now) = of(options.limit_kib(array))? else { return Ok(None) };
     let unlimited = work(READER, None);
@@ -86,11 +104,11 @@ pub(super) fn measure(
         LimitedWork::Scrub => &unlimited.windows[0].array,
         LimitedWork::Rebuild => array,
     };
-    let alone = Window { array: place.clone(), job: job(READER, "", None) };
+    let alone = [Window { array: place.clone(), job: job(READER, "", None) }];
     let policy_alone = unlimited.policy(policy);
-    let alone = run_all(&[alone], policy_alone, READER.window, options)?;
-    let Some(alone) = alone else { return Ok(None) };
-    let (reads_per_s_without, p99_ns_without) = reads(&alone);
+    let runs = run_all(&alone, policy_alone, READER.window, options)?;
+    let Some(runs) = runs else { return Ok(None) };
+    let Some(without) = repeated(runs, &alone, policy_alone, options)? else { return Ok(None) };
     let devices = unlimited.parts * unlimited.devices as f64;
     let rate_kib = (now.time.bytes_per_s / devices / 1024.0) as u64;
     let mut rows = vec![now];
@@ -123,8 +141,10 @@ pub(super) fn measure(
         policy: policy.clone(),
         load: READER.name,
         limit: limit.knob.name.clone(),
-        reads_per_s_without,
-        p99_ns_without,
+        reads_per_s_without: without.per_s,
+        reads_spread_without: without.spread,
+        p99_ns_without: without.p99_ns,
+        repeats: REPEATS,
         rows,
         remark,
         commands,
@@ -152,9 +172,9 @@ fn rounded(kib: u64) -> u64 {
 }
 
 impl LimitedTime {
-    fn new(kib: Option<u64>, time: WorkTime, runs: &[RunRecord]) -> LimitedTime {
-        let (reads_per_s, p99_ns) = reads(runs);
-        LimitedTime { kib, time, reads_per_s, p99_ns }
+    fn new(kib: Option<u64>, time: WorkTime, reads: &LoadReads) -> LimitedTime {
+        let &LoadReads { per_s: reads_per_s, spread: reads_spread, p99_ns } = reads;
+        LimitedTime { kib, time, reads_per_s, reads_spread, p99_ns }
     }
 
     /// True if the load clearly gains over `now`, the limit in force.
@@ -165,11 +185,38 @@ impl LimitedTime {
     }
 }
 
-/// Requests per second, and the time within which 99 of a hundred end.
-fn reads(runs: &[RunRecord]) -> (f64, u64) {
-    let mut latency = Histogram::default();
-    let reads = || runs.iter().flat_map(|run| &run.sections).map(|section| &section.read);
-    reads().for_each(|read| latency.merge(&read.latency));
-    let per_s = reads().map(|read| read.iops).sum::<f64>() / runs.len() as f64;
-    (per_s, latency.quantile(0.99).0)
+/// The reads of windows under several seeds, of which `first` are the runs under the first; `None`
+/// if it was stopped.
+fn repeated(
+    first: Vec<RunRecord>,
+    windows: &[Window],
+    policy: &str,
+    options: &MaintenanceOptions<'_>,
+) -> Result<Option<LoadReads>> {
+    let mut repeats = vec![first];
+    for number in 1..REPEATS {
+        let seed = options.seed.wrapping_add(number);
+        let options = MaintenanceOptions { seed, policies: Vec::new(), ..*options };
+        let Some(runs) = run_all(windows, policy, READER.window, &options)? else {
+            return Ok(None);
+        };
+        repeats.push(runs);
+    }
+    Ok(Some(LoadReads::new(&repeats)))
+}
+
+impl LoadReads {
+    /// Of the runs under each seed.
+    fn new(repeats: &[Vec<RunRecord>]) -> LoadReads {
+        let mut latency = Histogram::default();
+        let mut mean = |runs: &Vec<RunRecord>| {
+            let reads = || runs.iter().flat_map(|run| &run.sections).map(|section| &section.read);
+            reads().for_each(|read| latency.merge(&read.latency));
+            reads().map(|read| read.iops).sum::<f64>() / runs.len() as f64
+        };
+        let rates: Vec<f64> = repeats.iter().map(&mut mean).collect();
+        let rates = mean_interval(&rates);
+        let spread = rates.half_width.filter(|_| rates.mean > 0.0).map(|it| it / rates.mean);
+        LoadReads { per_s: rates.mean, spread, p99_ns: latency.quantile(0.99).0 }
+    }
 }

@@ -1,6 +1,6 @@
 //! Times of scrub and rebuild, worked out by hand.
 
-use super::super::state::slow_work;
+use super::super::state::remark_on_rate;
 use super::*;
 use crate::experiment::systems::find;
 use mirrorball_disk::array_file::ArrayFile;
@@ -86,10 +86,13 @@ fn a_limit_costs_time_and_is_the_gain_of_a_reader() {
     assert_eq!(commands.undo, ["echo 30000 > /sys/block/md0/md/sync_speed_max"]);
     assert!(!commands.persist.unwrap().contains("undo"));
     assert!((md.work[3].times[0].bytes_per_s / (30_000.0 * 1024.0) - 1.0).abs() < 0.02);
-    let slow = |state: &str| slow_work(Some(state), Some(&measured_of(&own, &["md/raid1"], None)));
+    let slow =
+        |state: &str| remark_on_rate(Some(state), Some(&measured_of(&own, &["md/raid1"], None)));
     let remark = slow("degraded; recovery at 12.6 %, 5000 h left at its rate").unwrap();
     assert!(remark.starts_with("recovery: 5000 h left at its rate, but"), "{remark}");
-    assert_eq!(slow("recovery at 12.6 %, 20 h left at its rate"), None);
+    assert_eq!(slow("recovery at 12.6 %, 40 h left at its rate"), None);
+    let remark = slow("recovery at 12.6 %, 30 min left at its rate").unwrap();
+    assert!(remark.contains("at its rate, and ") && remark.contains("an idle array"), "{remark}");
     // btrfs has no limit until one is set, and it is of each device.
     let text = text.replace("layout = \"md-raid1\"", "profile = \"raid1\"");
     let btrfs = find("btrfs").unwrap();

@@ -1,15 +1,18 @@
 //! Times of maintenance, and what a limit on it brings.
 
 use super::{columns, knob_lines, table};
-use crate::evaluation::advice::Advice;
+use crate::evaluation::advice::answer::ArrayAnswer;
 use crate::evaluation::advice::figure_text::{hours_text, number};
 use crate::evaluation::advice::maintenance::{LimitedTimes, Maintenance, WorkTime};
+use crate::evaluation::advice::state::RunningWork;
 use crate::report::{self, Style, wrapped};
 use mirrorball_core::units::Nanos;
 
 /// Times of scrubs, rebuilds and flushes under each policy that the advice names.
-pub(super) fn times(maintenance: &Maintenance, advice: &Advice, style: Style) -> String {
-    let shown = columns(advice);
+pub(super) fn times(maintenance: &Maintenance, answer: &ArrayAnswer, style: Style) -> String {
+    let shown = columns(&answer.advice);
+    let running = answer.condition.as_deref().and_then(RunningWork::of);
+    let of_running = |work: &str| running.filter(|it| it.is_scrub == work.starts_with("scrub"));
     let places: Vec<Option<usize>> = shown
         .iter()
         .map(|(_, spec)| maintenance.policies.iter().position(|policy| policy == spec))
@@ -23,6 +26,12 @@ pub(super) fn times(maintenance: &Maintenance, advice: &Advice, style: Style) ->
     for work in &maintenance.work {
         if work.work != above {
             rows.push(heading(&work.work));
+            if let Some(running) = of_running(&work.work) {
+                let first =
+                    |place| if place == 0 { running.left.to_owned() } else { String::new() };
+                let texts = (0..shown.len()).map(first).collect();
+                rows.push(("  rest, at its rate".to_owned(), texts));
+            }
             above = &work.work;
         }
         let time = |place: usize| hours(&work.times[place], style.width_columns);
@@ -58,24 +67,29 @@ pub(super) fn limits(limited: &LimitedTimes, is_whole: bool, style: Style) -> St
         None => "none".to_owned(),
     };
     let work = limited.work.split(' ').next().unwrap_or_default();
-    let alone = [number(limited.reads_per_s_without), Nanos(limited.p99_ns_without).to_string()];
+    let percent = |part: f64| format!("{:.0} %", (part * 100.0).ceil());
+    let cells = |time: String, (per_s, spread, p99_ns): (f64, Option<f64>, u64)| {
+        let spread = spread.map_or("-".to_owned(), percent);
+        vec![time, number(per_s), spread, Nanos(p99_ns).to_string()]
+    };
     let without = if is_whole { format!("no {work}") } else { "when whole".to_owned() };
-    let mut rows = vec![(without, [vec!["-".to_owned()], alone.to_vec()].concat())];
+    let &LimitedTimes { reads_per_s_without, reads_spread_without, p99_ns_without, .. } = limited;
+    let alone = (reads_per_s_without, reads_spread_without, p99_ns_without);
+    let mut rows = vec![(without, cells("-".to_owned(), alone))];
     for row in &limited.rows {
         let time = row.time.hours.map_or("never".to_owned(), hours_text);
-        rows.push((
-            rate(row.kib),
-            vec![time, number(row.reads_per_s), Nanos(row.p99_ns).to_string()],
-        ));
+        rows.push((rate(row.kib), cells(time, (row.reads_per_s, row.reads_spread, row.p99_ns))));
     }
     let width = style.width_columns;
     let LimitedTimes { work, policy, load, limit, .. } = limited;
     let title = format!("{work} with {load} under {policy}, each device limited by {limit}");
-    let columns = ["time", "reads/s", "99 % within"];
+    let columns = ["time", "reads/s", "±", "99 % within"];
     let table = table("limit", &columns, rows, style);
     let commands = limited.commands.as_ref().map_or_else(String::new, |it| knob_lines(it, width));
     let title = wrapped(&first_capital(&title), width);
-    format!("\n{title}\n{table}{}\n{commands}", report::note(&limited.remark, width))
+    let half = format!("± half the 95 % interval of reads/s over {} seeds", limited.repeats);
+    let [half, remark] = [&half, &limited.remark].map(|it| report::note(it, width) + "\n");
+    format!("\n{title}\n{table}{half}{remark}{commands}")
 }
 
 fn first_capital(text: &str) -> String {
