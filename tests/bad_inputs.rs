@@ -137,11 +137,8 @@ fn texts_in_the_wrong_form_are_refused_with_the_right_one() {
             &["--baseline: `btrfs/pid` is not one of the compared policies", "add it to --policy"],
         ),
         (
-            &["compare", "pair.toml", "rand-4k-qd1", "--report", "x.html"],
-            &[
-                "--report takes no file, so `x.html` is read as an array or a job",
-                "in the results folder",
-            ],
+            &["compare", "--report", "pair.toml", "rand-4k-qd1"],
+            &["'pair.toml' for '--report", "ends in .html", "may come last"],
         ),
         (
             &["compare", "pair.toml", "behind.fio"],

@@ -47,6 +47,8 @@ fn the_same_results_make_the_same_page() {
     assert!(compare(&place, &["-o", "out", "--report"]).contains("out/report.html"));
     assert!(read(&place, "one.html") == read(&place, "out/report.html"));
     compare(&place, &["-o", "out", "--report"]);
+    compare(&place, &["-o", "out", "--report", "three.html"]);
+    assert!(read(&place, "one.html") == read(&place, "three.html"));
 }
 
 #[test]

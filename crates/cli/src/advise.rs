@@ -16,7 +16,7 @@ use crate::ending::{Ending, Failure};
 use crate::numbers::{self, THREADS, whole_number};
 use crate::output_file::{self, Existing};
 use crate::probe::DeviceClassArg;
-use crate::screen;
+use crate::{report, screen};
 use anyhow::anyhow;
 use clap::Parser as _;
 use mirrorball_core::units::Nanos;
@@ -170,8 +170,10 @@ pub(crate) struct Args {
     #[arg(short, long, value_enum, default_value_t = AnswerFormat::Table)]
     format: AnswerFormat,
 
-    /// Also write an HTML page with the answer and the charts of `report` to this file
-    #[arg(long, value_name = "FILE")]
+    /// Also write an HTML page with the answer and charts to this file [default: report.html in the
+    /// results folder]
+    #[arg(long, value_name = "FILE.html", num_args = 0..=1,
+          default_missing_value = report::IN_RESULTS, value_parser = report::page_file)]
     report: Option<PathBuf>,
 
     /// Replace the files of -o and --report if they exist
@@ -290,10 +292,12 @@ fn finish(
     for folder in &folders {
         screen::say(format_args!("results are in {}", folder.display()));
     }
-    if let Some(path) = &args.report {
+    if let Some(file) = &args.report {
+        let (path, of_page) = report::page_of(file, Path::new(&answer.array.results));
+        let existing = if of_page == Existing::Replace { of_page } else { existing };
         let Loaded { sets, .. } = results::load(&folders, &Criteria::default());
         let page = page::render(answer, &sets);
-        output_file::write(path, &page, existing).map_err(Failure::Fault)?;
+        output_file::write(&path, &page, existing).map_err(Failure::Fault)?;
         screen::say(format_args!("the report is in {}", path.display()));
     }
     Ok(if is_whole { Ending::Done } else { Ending::FoundFailure })
@@ -306,11 +310,12 @@ fn check_outputs(args: &Args) -> Result<Existing, Failure> {
         let error = "--probe measures disks, and a pasted text has none";
         return Err(Failure::WrongUse(anyhow!("{error}\n  help: {help}")));
     }
-    let output = args.output.as_deref().or(args.report.as_deref());
+    let page = args.report.as_ref().filter(|file| *file != Path::new(report::IN_RESULTS));
+    let output = args.output.as_deref().or(page.map(PathBuf::as_path));
     let existing = Existing::from_force(args.force, output, "-o FILE or --report FILE")?;
     for (path, what, option) in [
-        (&args.output, "array file", "-o my-array.toml"),
-        (&args.report, "page", "--report a.html"),
+        (args.output.as_ref(), "array file", "-o my-array.toml"),
+        (page, "page", "--report a.html"),
     ] {
         let Some(path) = path else { continue };
         if output_file::is_stdout(path) {

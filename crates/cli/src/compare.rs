@@ -119,9 +119,11 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// Also write an HTML page with charts, `report.html` in the results folder
-    #[arg(long)]
-    report: bool,
+    /// Also write an HTML page with charts to this file [default: report.html in the results
+    /// folder]
+    #[arg(long, value_name = "FILE.html", num_args = 0..=1,
+          default_missing_value = report::IN_RESULTS, value_parser = report::page_file)]
+    report: Option<PathBuf>,
 
     /// Number of threads, from 1 to 1024; results do not depend on it [default: one per CPU]
     #[arg(short, long, value_name = "N", allow_hyphen_values = true,
@@ -158,7 +160,8 @@ fn format_names() -> PossibleValuesParser {
 
 pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let inputs = Inputs::load(&args.array, &args.jobs);
-    let inputs = inputs.map_err(|error| Failure::WrongUse(report_file(args).unwrap_or(error)))?;
+    let inputs = inputs.map_err(Failure::WrongUse)?;
+    report::check_page(args.report.as_deref()).map_err(Failure::WrongUse)?;
     let build = BuildIdentity::current();
     let note = args.system.as_ref().and_then(|system| system.note.as_ref());
     note.iter().for_each(|note| screen::say_later(format_args!("note: {note}")));
@@ -216,8 +219,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     })?;
     print_notes(args, &inputs, &study, offered.is_some());
     screen::say(format_args!("results are in {shown}"));
-    if args.report {
-        let path = report::write_page(&folder, &study.criteria).map_err(Failure::Fault)?;
+    if let Some(file) = &args.report {
+        let path = report::write_page(&folder, file, &study.criteria).map_err(Failure::Fault)?;
         screen::say(format_args!("the report is in {}", path.display()));
     }
     // The verdict says which; there is no result to go by.
@@ -286,16 +289,6 @@ fn print_notes(args: &Args, inputs: &Inputs, study: &Study, is_of_a_system: bool
     for note in rounding_notes(&args.policy) {
         screen::say(format_args!("note: {note}"));
     }
-}
-
-/// The error if an input is the name of a page, which `--report` does not take here.
-fn report_file(args: &Args) -> Option<anyhow::Error> {
-    let mut names = args.jobs.iter().chain([&args.array]);
-    let page = names.find(|name| args.report && name.ends_with(".html"))?;
-    Some(anyhow!(
-        "--report takes no file, so `{page}` is read as an array or a job\n  help: leave it out: \
-         the page is `report.html` in the results folder, which -o names"
-    ))
 }
 
 /// Returns true if the plan differs from the default one at most in its array and jobs.

@@ -129,14 +129,45 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     Ok(if skipped.is_empty() { Ending::Done } else { Ending::FoundFailure })
 }
 
-/// Writes the page of a results folder into the folder, replacing an older one; returns its path.
-pub(crate) fn write_page(folder: &Path, criteria: &Criteria) -> anyhow::Result<PathBuf> {
+/// The value of --report without a file: the page goes into the results folder.
+pub(crate) const IN_RESULTS: &str = "";
+
+/// The file of --report. An array or a job that follows --report is no page.
+pub(crate) fn page_file(text: &str) -> Result<PathBuf, String> {
+    match text == IN_RESULTS || text.ends_with(".html") {
+        true => Ok(PathBuf::from(text)),
+        false => {
+            Err("the name of a page ends in .html; --report without a file may come last".into())
+        }
+    }
+}
+
+/// The page of --report, its file or one in the results folder, and the treatment of an older one.
+pub(crate) fn page_of(file: &Path, folder: &Path) -> (PathBuf, Existing) {
+    let path = if file == Path::new(IN_RESULTS) { folder.join(PAGE_FILE) } else { file.to_owned() };
+    let existing = if is_page(&path) { Existing::Replace } else { Existing::Stays };
+    (path, existing)
+}
+
+/// Checks a file that --report names before long work. Fails if it cannot be written.
+pub(crate) fn check_page(file: Option<&Path>) -> anyhow::Result<()> {
+    let Some(file) = file.filter(|file| *file != Path::new(IN_RESULTS)) else { return Ok(()) };
+    let (path, existing) = page_of(file, Path::new("."));
+    output_file::check(&path, existing)
+}
+
+/// Writes the page of a results folder to the file of --report, replacing an older page; returns
+/// its path.
+pub(crate) fn write_page(
+    folder: &Path,
+    file: &Path,
+    criteria: &Criteria,
+) -> anyhow::Result<PathBuf> {
     let Loaded { sets, refused } = results::load(&[folder.to_owned()], criteria);
     if let Some(reason) = refused.first() {
         return Err(anyhow!("{}", shown(reason)));
     }
-    let path = folder.join(PAGE_FILE);
-    let existing = if is_page(&path) { Existing::Replace } else { Existing::Stays };
+    let (path, existing) = page_of(file, folder);
     output_file::write(&path, &html::render(&sets), existing)?;
     Ok(path)
 }
