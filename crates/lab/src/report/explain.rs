@@ -10,11 +10,13 @@ use mirrorball_sim::explain::{ExplainedChoice, MirrorChoice, NamedValue, ReadOrd
 /// Width of running text where the terminal is wider.
 const TEXT_WIDTH_MAX: usize = 100;
 /// The lowest rank of a column of terms; the last term is left out first.
-const PARTS_DROP_ORDER: u8 = 3;
+const PARTS_DROP_ORDER: u8 = 4;
 /// Columns that are left out only where the parts have gone.
-const EXPECTED_DROP_ORDER: u8 = 2;
+const EXPECTED_DROP_ORDER: u8 = 3;
 /// The size and the number in flight.
-const SIZE_DROP_ORDER: u8 = 1;
+const SIZE_DROP_ORDER: u8 = 2;
+/// On the narrowest terminals a wide score takes the place of the offset.
+const OFFSET_DROP_ORDER: u8 = 1;
 /// The stream is left out before the score and its terms.
 const STREAM_DROP_ORDER: u8 = u8::MAX;
 
@@ -84,7 +86,7 @@ fn choices(explained: &Explained) -> Grid {
             let mark = if choice.background { "b" } else { "" };
             once(place, || format!("{}{mark}", choice.stream))
         })
-        .column(Column::right("offset"), |&(choice, place, _)| {
+        .column(Column::right("offset").droppable(OFFSET_DROP_ORDER), |&(choice, place, _)| {
             once(place, || shown_bytes(choice.offset))
         })
         .column(Column::right("size").droppable(SIZE_DROP_ORDER), |&(choice, place, _)| {

@@ -58,6 +58,15 @@ fn forms_of_a_small_answer() {
 }
 
 #[test]
+fn a_narrow_terminal_has_scores_in_the_place_of_offsets() {
+    let style = Style { width_columns: 40, ..STYLE };
+    let table = render(&answer("mirrorball/auto"), style);
+    assert!(table.lines().all(|line| line.chars().count() <= 40), "{table}");
+    assert!(table.contains("cost"), "{table}");
+    assert!(!table.contains("expected: time that"), "no column has it: {table}");
+}
+
+#[test]
 fn the_summary_adds_up() {
     for policy in ["zfs/mirror", "btrfs/pid", ORACLE] {
         let Explained { choices, summary, .. } = answer(policy);
