@@ -90,7 +90,8 @@ pub(crate) struct Args {
     seed: u64,
 
     /// Simulated time of every job with its unit, for example 500ms, 10s or 2m [default: the
-    /// `runtime` in the job; of time-based jobs less if all runs would take longer than --budget]
+    /// `runtime` in the job; of time-based jobs less if all runs would take longer than --budget,
+    /// if --repeats is not given]
     #[arg(short, long, value_name = "TIME", allow_hyphen_values = true,
           value_parser = numbers::positive_duration)]
     duration: Option<Nanos>,
@@ -338,14 +339,15 @@ fn plan(
 /// The simulated time of jobs, `None` for that of the jobs, the most rounds of repeats, and what a
 /// cell of each job costs, if that is known.
 ///
-/// Built-in jobs, and others that go on until their `runtime`, are simulated for a shorter time
-/// where that would take more than the budget.
+/// Built-in jobs are simulated for a shorter time where their `runtime` would take more than the
+/// budget; so are others that go on until their `runtime`, unless the number of repeats is given,
+/// as in the commands of a league.
 fn effort(args: &Args, inputs: &Inputs, policies: usize) -> Result<(Option<Nanos>, u32, Vec<u64>)> {
     let is_builtin = |job: &String| builtin_job_names().any(|name| name == job);
     let sections = inputs.jobs.iter().flat_map(|job| &job.sections);
     let is_endless = |it: &Section| it.time_based && it.runtime.is_some() && it.replay.is_none();
-    let can_end = args.jobs.iter().all(is_builtin) || sections.clone().all(is_endless);
-    let can_be_shorter = args.duration.is_none() && can_end;
+    let can_end = args.repeats.is_none() && sections.clone().all(is_endless);
+    let can_be_shorter = args.duration.is_none() && (can_end || args.jobs.iter().all(is_builtin));
     let runtime = sections.filter_map(|section| section.runtime).max();
     let (Some(time), true) = (args.duration.or(runtime), can_be_shorter || args.repeats.is_none())
     else {
@@ -392,5 +394,33 @@ fn exact(duration: Nanos) -> String {
     match units.into_iter().find(|(_, nanos)| duration.0.is_multiple_of(*nanos)) {
         Some((unit, nanos)) => format!("{}{unit}", duration.0 / nanos),
         None => format!("{}ns", duration.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Words {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// A pairing of a league is run again with `--repeats 1`, for as long as the league ran it.
+    #[test]
+    fn a_job_of_the_user_with_a_number_of_repeats_keeps_its_time() {
+        let array = include_str!("../../../arrays/two-ssd-raid1.toml");
+        let job = "[a]\nrw=randread\nbs=4k\niodepth=8\nioengine=libaio\ndirect=1\ntime_based\n\
+                   runtime=60\n";
+        let inputs = Inputs::from_texts(("a", array), &[("a", job)]).unwrap();
+        let time = |words: &[&str]| {
+            let words = ["compare", "a.toml", "a.fio"].iter().chain(words).copied();
+            let Words { args } = Words::try_parse_from(words).unwrap();
+            effort(&args, &inputs, 9).unwrap().0
+        };
+        assert!(time(&[]).is_some_and(|it| it < Nanos::from_secs(60)));
+        assert_eq!(time(&["--repeats", "1"]), None);
     }
 }
