@@ -7,8 +7,8 @@ use anyhow::{Context, anyhow};
 use mirrorball_core::diagnostic::quoted;
 use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_host::detect::{
-    DetectError, DetectedArray, Sysroot, WHAT_TO_PASTE, detect_all, detect_at,
-    detect_without_copies, file_stem, pasted_machine,
+    DetectError, DetectedArray, Sysroot, detect_all, detect_at, detect_without_copies, file_stem,
+    pasted_machine, what_to_paste,
 };
 use serde_json::json;
 use std::io::Read;
@@ -160,7 +160,10 @@ fn every_array(args: &Args, sysroot: &Sysroot) -> Result<(Vec<DetectedArray>, En
         let found = "detect finds btrfs on several devices, md raid1 and raid10, LVM RAID, \
                      device-mapper mirrors and multipath, ZFS mirrors, and NVMe multipath";
         let none = || match is_pasted(args.sysroot.as_deref(), args.path.as_ref()) {
-            true => anyhow!("the text has no array{others}\n  help: {WHAT_TO_PASTE}; {found}"),
+            true => {
+                let help = what_to_paste(sysroot);
+                anyhow!("the text has no array{others}\n  help: {help}; {found}")
+            }
             false => anyhow!("found no array{others}{unread}\n  help: {root}{found}"),
         };
         let last = errors.pop();

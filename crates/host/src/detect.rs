@@ -65,9 +65,14 @@ pub use stack::StackLayer;
 pub use sysroot::Sysroot;
 
 /// Outputs that describe an array when they are pasted.
-pub const WHAT_TO_PASTE: &str = "paste the output of `cat /proc/mdstat`, `zpool status`, \
+const WHAT_TO_PASTE: &str = "paste the output of `cat /proc/mdstat`, `zpool status`, \
                                  `btrfs filesystem show`, `lvs -a -o +devices`, `multipath -ll` or \
                                  `nvme list-subsys`, and that of `lsblk -o NAME,SIZE,ROTA,MODEL`";
+
+/// Help for a text without an array: by its other outputs, else the list of all.
+pub fn what_to_paste(sysroot: &Sysroot) -> String {
+    sysroot.text(pasted::HELP).unwrap_or_else(|| WHAT_TO_PASTE.to_owned())
+}
 
 /// The array behind a path, a block device or a name. Fails if there is none, or it cannot be read.
 pub fn detect_at(sysroot: &Sysroot, target: &str) -> Result<DetectedArray, DetectError> {

@@ -4,8 +4,8 @@ use anyhow::{Result, anyhow, bail};
 use mirrorball_core::units::format_bytes;
 use mirrorball_disk::array_file::{AddedMember, ArrayEdit, ArrayFile, MemberSource, MemberSpec};
 use mirrorball_host::detect::{
-    DetectError, DetectedArray, WHAT_TO_PASTE, detect_all, detect_without_copies, file_stem,
-    pasted_machine, topmost,
+    DetectError, DetectedArray, detect_all, detect_without_copies, file_stem, pasted_machine,
+    topmost, what_to_paste,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ pub(crate) fn understand(text: &str) -> Result<Value> {
             [] => "no array that can be read".to_owned(),
             others => format!("no array with copies of the data: {}", others.join("; ")),
         };
-        bail!("the text has {others}\n  help: {WHAT_TO_PASTE}");
+        bail!("the text has {others}\n  help: {}", what_to_paste(&machine));
     }
     let mut values = Vec::new();
     for array in topmost(arrays) {

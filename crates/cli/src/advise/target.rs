@@ -9,8 +9,8 @@ use anyhow::{Result, anyhow};
 use mirrorball_core::suggest::closest_name;
 use mirrorball_disk::array_file::{ArrayFile, ArraySpec};
 use mirrorball_host::detect::{
-    ArrayCondition, DetectError, DetectedArray, Sysroot, WHAT_TO_PASTE, detect_all, detect_at,
-    detect_without_copies, file_stem, topmost,
+    ArrayCondition, DetectError, DetectedArray, Sysroot, detect_all, detect_at,
+    detect_without_copies, file_stem, topmost, what_to_paste,
 };
 use mirrorball_lab::evaluation::advice::advised_array;
 use mirrorball_lab::evaluation::advice::answer::OutOfService;
@@ -201,7 +201,8 @@ fn only_array(args: &Args, sysroot: &Sysroot) -> Result<Result<DetectedArray, St
         return Err(Failure::WrongUse(anyhow!("{place} has {none}")));
     }
     if is_pasted {
-        return Err(Failure::WrongUse(anyhow!("{place} has {none}\n  help: {WHAT_TO_PASTE}")));
+        let help = what_to_paste(sysroot);
+        return Err(Failure::WrongUse(anyhow!("{place} has {none}\n  help: {help}")));
     }
     if args.sysroot.is_none() && args.probe.is_none() && args.measured.is_none() {
         return Ok(Err(format!("{place} has {none}")));

@@ -24,12 +24,41 @@ mod volumes;
 pub(super) use filesystems::MADE_UP_FSID;
 pub(super) use text::size_of;
 
+use super::model_choice::model_of_product;
 use super::sysroot::Sysroot;
+use mirrorball_core::diagnostic::quoted;
 use serde_json::Value;
 use tree::Tree;
 
 /// The file of the tree with notes about the text.
 pub(super) const NOTES: &str = "/pasted/notes";
+
+/// The file of the tree with what to do if there is no array.
+pub(super) const HELP: &str = "/pasted/help";
+
+/// Outputs that describe no array, by the beginning of one of their lines, and what to do.
+const OTHERS: [(&str, &str); 5] = [
+    (
+        "ARRAY /dev/md",
+        "`mdadm --detail --scan` does not name the members: paste the output of `cat /proc/mdstat` \
+         and `lsblk -o NAME,SIZE,ROTA,MODEL`",
+    ),
+    (
+        "--- Logical volume ---",
+        "`lvdisplay` does not say where the copies are: paste the output of `lvs -a -o +devices`",
+    ),
+    (
+        "Geom name:",
+        "`gmirror list` is not read: write an array file with layout = \"gmirror\", and a \
+         [[member]] for each consumer",
+    ),
+    ("DG Arr Row", CONTROLLER),
+    ("Virtual Drive:", CONTROLLER),
+];
+const CONTROLLER: &str = "a RAID controller chooses the disk of each read by itself; `mirrorball \
+                          advise --new` compares layouts of disks without one";
+/// Before the model of a disk, as `smartctl` prints it.
+const MODELS: [&str; 3] = ["Device Model:", "Model Number:", "Product:"];
 
 /// A part of a text: the output of a tool.
 struct Recogniser {
@@ -98,7 +127,24 @@ fn read(lines: &[String]) -> Sysroot {
     md::check_listed(&mut tree);
     md_files::write(&mut tree);
     printed::add(&mut tree, &lines);
+    help(&lines).into_iter().for_each(|help| tree.add(HELP, help));
     Sysroot::in_memory(tree.into_files())
+}
+
+/// Help for a text without an array, by an output that it has.
+fn help(lines: &[&str]) -> Option<String> {
+    let own = |line: &&str| {
+        let model = MODELS.iter().find_map(|it| line.trim().strip_prefix(it)).map(str::trim);
+        if let Some(model) = model.filter(|model| model_of_product(model).is_some()) {
+            let two = quoted(&format!("2*{model}"));
+            return Some(format!(
+                "a disk is no array: `mirrorball advise --new {two}` compares the layouts of two"
+            ));
+        }
+        let other = OTHERS.iter().find(|(front, _)| line.trim().starts_with(front));
+        other.map(|(_, help)| (*help).to_owned())
+    };
+    lines.iter().find_map(own)
 }
 
 /// The values of JSON in a text, from lines that begin with one.

@@ -3,6 +3,7 @@
 use super::super::command_tests::check_detected;
 use super::super::{
     DetectedArray, DetectedMember, detect_pasted, detect_without_copies, pasted_machine,
+    what_to_paste,
 };
 use mirrorball_disk::array_file::ArrayFile;
 
@@ -20,6 +21,25 @@ fn a_text_without_an_array_has_none() {
     ] {
         let found = detect_pasted(text);
         assert!(found.iter().all(Result::is_err), "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn an_output_that_describes_no_array_is_named_with_the_next_step() {
+    for (text, words) in [
+        ("hello", "paste the output of `cat /proc/mdstat`, `zpool"),
+        ("Device Model:     ACME 1\n", "paste the output of `cat /proc/mdstat`, `zpool"),
+        ("# mdadm --detail --scan\nARRAY /dev/md/0 metadata=1.2 name=h:0\n", "--scan` does not"),
+        ("  --- Logical volume ---\n  LV Path   /dev/vg/data\n", "`lvs -a -o +devices`"),
+        ("Geom name: gm0\nState: COMPLETE\n", "`gmirror list` is not read"),
+        ("---\nDG Arr Row EID:Slot DID Type  State BT\n", "a RAID controller chooses"),
+        (
+            "Device Model:     WDC WD60EFAX-68SHWN0\n",
+            "`mirrorball advise --new '2*WDC WD60EFAX-68SHWN0'` compares",
+        ),
+    ] {
+        let help = what_to_paste(&pasted_machine(text));
+        assert!(help.contains(words), "{text}: {help}");
     }
 }
 
