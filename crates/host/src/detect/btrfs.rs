@@ -106,8 +106,10 @@ impl<'a> Btrfs<'a> {
         let mut not_known = Vec::new();
         let mut members = self.members(mount.as_ref(), &mut notes, &mut not_known)?;
         let mut condition = self.condition(mount.as_ref(), &members, &mut notes);
-        condition.remark = self.space(&members, profile);
-        leave_out_empty(&mut members, mount.as_ref(), &mut notes);
+        let space = self.space(&members, profile);
+        let empty = leave_out_empty(&mut members, mount.as_ref(), &mut notes);
+        let remarks = [space, empty].into_iter().flatten();
+        condition.remark = remarks.reduce(|all, remark| format!("{all}; {remark}"));
         let known = Profile::ALL.into_iter().find(|it| it.name() == profile);
         if known.is_some_and(|it| members.len() < it.rules().members_min) {
             let what = format!("btrfs {}: {profile} on {} devices", self.name(), members.len());
@@ -394,19 +396,22 @@ impl<'a> Btrfs<'a> {
     }
 }
 
-/// Leaves out members that hold nothing while others do: no read goes there until a balance.
+/// Leaves out members that hold nothing while others do, and names them: no read goes there until a
+/// balance.
 fn leave_out_empty(
     members: &mut Vec<DetectedMember>,
     mount: Option<&MountEntry>,
     notes: &mut Vec<String>,
-) {
+) -> Option<String> {
     let is_empty = |member: &DetectedMember| {
         !member.is_failed && member.used_bytes == Some(0) && member.device.is_some()
     };
     let holds = |member: &DetectedMember| member.filled_bytes().is_some();
     if members.iter().filter(|member| holds(member)).count() < 2 {
-        return;
+        return None;
     }
+    let empty = members.iter().filter(|member| is_empty(member));
+    let named: Vec<String> = empty.map(|member| format!("devid {}", member.devid)).collect();
     let place = mount.map_or("MOUNT-POINT", |mount| mount.point.as_str());
     notes.extend(members.iter().filter(|member| is_empty(member)).map(|member| {
         format!(
@@ -417,6 +422,7 @@ fn leave_out_empty(
         )
     }));
     members.retain(|member| !is_empty(member));
+    (!named.is_empty()).then(|| format!("nothing on {}", named.join(" and ")))
 }
 
 /// True if a device holds a btrfs, mounted or not, as udev knows or its superblock says.

@@ -100,6 +100,8 @@ pub struct System {
     pub errors: Option<String>,
     /// Command that gives space back which is allocated and holds little.
     pub compact: Option<String>,
+    /// Command that spreads the data over all members.
+    pub spread: Option<String>,
     /// The limit that it can put on its rebuild or scrub.
     pub limit: Option<WorkLimit>,
     /// The read-ahead of the array, in KiB.

@@ -46,9 +46,9 @@ pub(super) fn read_status(tree: &mut Tree, lines: &[&str]) {
         match words.as_slice() {
             // A table without what is before it in the output: its first row is the pool.
             ["NAME", "STATE", ..] if pool.is_empty() => {
-                let row = lines[at + 1..].iter().find_map(|line| line.split_whitespace().next());
-                row.unwrap_or_default().clone_into(&mut pool);
-                text += &format!(" pool: {pool}\nconfig:\n");
+                let head;
+                (pool, head) = head_of(&lines[at + 1..]);
+                text += &format!(" pool: {pool}\n{head}config:\n");
                 (indent, is_config, is_bare) = (Some(line.len() - trimmed.len()), true, true);
             }
             _ if pool.is_empty() => {}
@@ -80,6 +80,20 @@ pub(super) fn read_status(tree: &mut Tree, lines: &[&str]) {
     }
     tree.add("/sys/module/zfs/initstate", "live");
     tree.add("/tools/zpool-status", text);
+}
+
+/// Name of the pool with this table, and the lines before it, as far as its rows say them.
+fn head_of(lines: &[&str]) -> (String, String) {
+    let is_empty = |line: &&&str| line.trim().is_empty();
+    let mut rows = lines.iter().skip_while(is_empty).take_while(|line| !is_empty(line)).peekable();
+    let words: Vec<&str> =
+        rows.peek().map_or_else(Vec::new, |row| row.split_whitespace().collect());
+    let state = words.get(1).filter(|_| is_state(words.get(1)));
+    let mut head = state.map_or_else(String::new, |state| format!(" state: {state}\n"));
+    if rows.any(|row| row.contains("(resilvering)")) {
+        head += " scan: resilver in progress\n";
+    }
+    (words.first().copied().unwrap_or_default().to_owned(), head)
 }
 
 fn is_section(name: &str) -> bool {

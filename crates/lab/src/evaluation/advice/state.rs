@@ -74,17 +74,18 @@ fn steps(
             let new = NewDisks { add, spares: &spares };
             return format!("{state}: {}", replacement(system, array, (out, new), &shown));
         }
+        let [named, compact, spread] =
+            [&system.errors, &system.compact, &system.spread].map(shown_by);
         match state.split(' ').next() {
             Some("some") => {
-                let named = shown_by(&system.errors);
                 format!("{state}, with no good copy: restore them from a backup{named}")
             }
-            Some("no") => {
-                let compact = shown_by(&system.compact);
-                format!(
-                    "{state}: give back chunks that are half empty first{compact}, or writes of \
-                         metadata may find no space"
-                )
+            Some("no") => format!(
+                "{state}: give back chunks that are half empty first{compact}, or writes of \
+                 metadata may find no space"
+            ),
+            Some("nothing") => {
+                format!("{state}: spread the data first{spread}, else no read uses it")
             }
             Some("nearly") => format!("{state}: free space first, or add a disk{shown}"),
             _ if is_copying(state) => {

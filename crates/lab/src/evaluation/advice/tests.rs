@@ -264,6 +264,13 @@ fn the_most_urgent_step_stands_first() {
     let missing = "degraded: find the member that is missing or not online first";
     begins("degraded; scrub at 3 %", &[missing, "12 checksum errors", "scrub at 3 %"]);
     begins("nearly full", &["12 checksum errors", "free space first"]);
+    let pair = array("btrfs", "pid");
+    let empty =
+        state::first_steps(find("btrfs").unwrap(), &pair, Some("nothing on devid 3"), &[], &[]);
+    assert!(
+        empty[0].contains("spread the data first (`btrfs balance start --full-balance "),
+        "{empty:?}"
+    );
     let spare = "degraded, the spare sdc stands in for sdb (FAULTED); resilver at 5 %";
     let waits = "resilver at 5 %: wait for its end first…one more failure loses all data";
     begins(spare, &["12 checksum errors", waits, "replace that disk then"]);
