@@ -90,7 +90,9 @@ pub(super) fn choose_model(disk: Option<&DetectedDisk>) -> ModelChoice {
 
 /// The profile that stands for disks of which no more is known than whether they rotate.
 pub fn model_of_class(is_rotational: bool) -> &'static str {
-    let is_any = |class: &&MediaClass| class.bus.is_none();
+    let is_any = |class: &&MediaClass| {
+        class.bus.is_none() && class.sizes_gb.is_none() && class.size_min.is_none()
+    };
     let mut any = TABLE.class.iter().filter(is_any);
     let found = any.find(|class| class.rotational.is_none_or(|it| it == is_rotational));
     found.map_or("delay", |class| &class.profile)
@@ -192,6 +194,12 @@ fn class_name(disk: Option<&DetectedDisk>) -> String {
 mod tests {
     use super::*;
     use mirrorball_disk::profile::ModelProfile;
+
+    #[test]
+    fn the_class_of_a_disk_is_that_of_its_kind_whatever_its_size() {
+        assert_eq!(model_of_class(true), "hdd-7k2-desktop");
+        assert_eq!(model_of_class(false), "ssd-sata-consumer");
+    }
 
     fn disk(bus: DiskBus, rotational: bool, model: Option<&str>, tb: u64) -> DetectedDisk {
         DetectedDisk {
