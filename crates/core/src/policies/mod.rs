@@ -62,6 +62,7 @@ mod raidframe_idle;
 mod raidframe_partition;
 mod registry;
 mod research_c3;
+mod research_linnos;
 mod research_nq;
 mod research_p2c;
 mod research_peak_ewma;

@@ -32,20 +32,18 @@
 use super::shared::moving_mean::is_fresh;
 use super::shared::rank::PolicyRank;
 use super::shared::smallest::first_smallest;
+use super::shared::submitted_depths::SubmittedDepths;
 use super::{Build, Built};
-use crate::io::{IoId, MemberIo, Op, Outcome};
+use crate::io::{MemberIo, Op, Outcome};
 use crate::member::Members;
 use crate::policy::{Choice, Ctx, Mirror, Read, ReadPolicy};
 use crate::sliding_window::{WindowMedian, WindowQuantile};
 use crate::units::Nanos;
-use std::collections::VecDeque;
 
 /// Q_RIF in thousandths: the limit between cold and hot.
 const HOT_ABOVE_PERMILLE: usize = 840;
 /// Number of depths with separate latencies.
 const DEPTHS: usize = 64;
-/// Maximum number of reads in flight on one member whose depth is kept.
-const SUBMITTED_MAX: usize = 1024;
 
 struct Prequal {
     usual: WindowQuantile,
@@ -54,9 +52,8 @@ struct Prequal {
 
 #[derive(Clone)]
 struct SampledServer {
-    in_flight: usize,
-    /// Reads in flight, oldest first, with the depth at which each was submitted.
-    submitted: VecDeque<(IoId, usize)>,
+    in_flight: u32,
+    submitted: SubmittedDepths,
     /// By depth, in nanoseconds.
     latency: [WindowMedian; DEPTHS],
     sampled_at: Option<Nanos>,
@@ -71,7 +68,12 @@ pub(super) fn build(_build: &Build<'_>) -> Built {
 impl SampledServer {
     fn new() -> SampledServer {
         let latency = std::array::from_fn(|_| WindowMedian::default());
-        SampledServer { in_flight: 0, submitted: VecDeque::new(), latency, sampled_at: None }
+        SampledServer {
+            in_flight: 0,
+            submitted: SubmittedDepths::default(),
+            latency,
+            sampled_at: None,
+        }
     }
 
     /// Latency of a read submitted at this depth.
@@ -86,12 +88,12 @@ impl SampledServer {
         above.or(below.map(|(_, latency_ns)| latency_ns))
     }
 
-    fn add(&mut self, depth: usize, wait_ns: u64, now: Nanos) {
+    fn add(&mut self, depth: u32, wait_ns: u64, now: Nanos) {
         if !is_fresh(self.sampled_at, now) {
             self.latency.fill(WindowMedian::default());
         }
         self.sampled_at = Some(now);
-        self.latency[depth.min(DEPTHS - 1)].add(wait_ns);
+        self.latency[(depth as usize).min(DEPTHS - 1)].add(wait_ns);
     }
 }
 
@@ -117,10 +119,7 @@ impl ReadPolicy for Prequal {
     fn on_submit(&mut self, io: &MemberIo, _ctx: &mut Ctx<'_>) {
         let server = &mut self.servers[io.member.get()];
         if io.op == Op::Read {
-            if server.submitted.len() == SUBMITTED_MAX {
-                server.submitted.pop_front();
-            }
-            server.submitted.push_back((io.id, server.in_flight));
+            server.submitted.add(io.id, server.in_flight);
         }
         server.in_flight += 1;
     }
@@ -128,12 +127,10 @@ impl ReadPolicy for Prequal {
     fn on_complete(&mut self, io: &MemberIo, outcome: &Outcome, _ctx: &mut Ctx<'_>) {
         let server = &mut self.servers[io.member.get()];
         server.in_flight -= 1;
-        // Completions are nearly in order, so the search is short.
-        if let Some(place) = server.submitted.iter().position(|&(id, _)| id == io.id) {
-            let (_, depth) = server.submitted.remove(place).expect("the position was just found");
-            if outcome.result.is_ok() {
-                server.add(depth, outcome.wait.0, outcome.completed_at);
-            }
+        if let Some(depth) = server.submitted.remove(io.id)
+            && outcome.result.is_ok()
+        {
+            server.add(depth, outcome.wait.0, outcome.completed_at);
         }
     }
 

@@ -24,6 +24,7 @@ pub(super) mod serial_service;
 pub(super) mod shortest_queue;
 pub(super) mod slot_order;
 pub(super) mod smallest;
+pub(super) mod submitted_depths;
 pub(super) mod ties;
 pub(super) mod time_weighted;
 pub(super) mod two_choices;

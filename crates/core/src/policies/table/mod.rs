@@ -29,7 +29,10 @@ pub const FAMILIES: &[(&str, &[PolicyInfo])] = &[
     ("Crucible", other::CRUCIBLE_ROWS),
     ("Solaris Volume Manager", other::SOLARIS_ROWS),
     ("Veritas Volume Manager", other::VXVM_ROWS),
-    ("power of two choices, Linux IPVS, Twitter Finagle, C3, Prequal", other::RESEARCH_ROWS),
+    (
+        "power of two choices, Linux IPVS, Twitter Finagle, C3, Prequal, LinnOS",
+        other::RESEARCH_ROWS,
+    ),
 ];
 
 /// All policies, in the order of the listing.

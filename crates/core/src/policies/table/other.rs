@@ -167,6 +167,15 @@ pub(super) const RESEARCH_ROWS: &[PolicyInfo] = &[
         build: research_prequal::build,
         source: include_str!("../research_prequal.rs"),
     },
+    PolicyInfo {
+        name: "research/linnos",
+        aliases: &["linnos"],
+        basis: Basis::Model,
+        summary: "the mirror where a trained network expects the read to complete first",
+        parameters: &[],
+        build: built::<research_linnos::Linnos>,
+        source: include_str!("../research_linnos.rs"),
+    },
 ];
 
 pub(super) const CRUCIBLE_ROWS: &[PolicyInfo] = &[PolicyInfo {
