@@ -39,7 +39,8 @@ fn every_family_is_listed_with_its_policies_then_the_modifiers() {
         }
     }
     assert!(listing.contains("\nbtrfs (Linux btrfs)\n"));
-    let research = "\nresearch (power of two choices, Linux IPVS, Twitter Finagle, C3, Prequal, LinnOS)\n";
+    let research =
+        "\nresearch (power of two choices, Linux IPVS, Twitter Finagle, C3, Prequal, LinnOS)\n";
     assert!(listing.contains(research), "a family of several systems names each");
     let (_, modifiers) = listing.split_once("\nmodifiers (").expect("they have a heading");
     for info in mirrorball_core::policies::modifiers::ALL {

@@ -17,7 +17,7 @@ macro_rules! recipe {
 }
 
 /// The recipes, the files of each.
-pub(super) const BUILTINS: [(&str, &[Named]); 22] = [
+pub(super) const BUILTINS: [(&str, &[Named]); 24] = [
     recipe!(
         "btrfs-2025-hetero-hdd": "recipe.toml", "array.toml", "no-cache.toml", "qd1-defrag.fio",
         "qd1.fio", "qd32-defrag.fio", "qd32-same.fio", "qd32.fio", "seq-defrag.fio", "seq.fio"
@@ -109,10 +109,12 @@ pub(super) const BUILTINS: [(&str, &[Named]); 22] = [
     recipe!(
         "spdk-raid1": "recipe.toml", "one.toml", "two.toml", "three.toml", "4k.fio", "mixed.fio"
     ),
+    recipe!("prequal-2024-rules": "recipe.toml", "array.toml", "70.fio", "90.fio"),
+    recipe!("tail-at-scale-2013": "recipe.toml", "array.toml", "idle.fio", "sort.fio"),
 ];
 
 /// Published experiments that are not repeated, and why.
-pub(super) const NOT_REPEATED: [(&str, &str); 5] = [
+pub(super) const NOT_REPEATED: [(&str, &str); 7] = [
     (
         "Titovets, patch V9 of May 2019: 18.9 to 26.5 MiB/s on RAID1, 30.7 to 30.7 on RAID10",
         "the source describes neither the disks nor the job: no size of the requests, no \
@@ -135,5 +137,15 @@ pub(super) const NOT_REPEATED: [(&str, &str); 5] = [
     (
         "kakra, PR #40: `queue` and `queue-adaptive` against the older policies",
         "the rules of `queue-adaptive` and the tables are not at hand",
+    ),
+    (
+        "Dean and Barroso, 2013: 1,800 to 74 ms by hedging after 10 ms",
+        "that is the 99.9th percentile of the slowest of 1,000 reads from 100 servers, and their \
+         times of service are not published; see tail-at-scale-2013",
+    ),
+    (
+        "C3, NSDI 2015: 99th percentiles of the simulation with servers of changing speed",
+        "its figures are not at hand as numbers, and many clients choose there, each by what it \
+         measured itself, where a volume is one client",
     ),
 ];

@@ -46,9 +46,11 @@ pub const MEASURES: &[Measure] = &[
     of_jobs("read_mean_ms", "read mean ms", |pool, _| {
         pool.read_latency().mean().0 as f64 / NANOS_PER_MS
     }),
-    of_jobs("read_p99_99_ms", "read p99.99 ms", |pool, _| {
-        pool.read_latency().quantile(0.9999).0 as f64 / NANOS_PER_MS
-    }),
+    of_jobs("read_p50_ms", "read p50 ms", |pool, _| read_quantile_ms(pool, 0.5)),
+    of_jobs("read_p90_ms", "read p90 ms", |pool, _| read_quantile_ms(pool, 0.9)),
+    of_jobs("read_p99_ms", "read p99 ms", |pool, _| read_quantile_ms(pool, 0.99)),
+    of_jobs("read_p99_9_ms", "read p99.9 ms", |pool, _| read_quantile_ms(pool, 0.999)),
+    of_jobs("read_p99_99_ms", "read p99.99 ms", |pool, _| read_quantile_ms(pool, 0.9999)),
     of_jobs("seconds", "seconds", |pool, _| pool.job_seconds()),
     of_member("reads", "reads", |pool, devid| pool.member(devid, |it| it.foreground_reads)),
     of_member("share", "% of reads", |pool, devid| {
@@ -82,6 +84,10 @@ const MIB: f64 = (1024 * KIB) as f64;
 const MB: f64 = 1e6;
 const NANOS_PER_MS: f64 = 1e6;
 const NANOS_PER_SECOND: f64 = 1e9;
+
+fn read_quantile_ms(pool: &Pool<'_>, quantile: f64) -> f64 {
+    pool.read_latency().quantile(quantile).0 as f64 / NANOS_PER_MS
+}
 
 /// The measure of a column, and the devid in its name.
 pub(super) fn find(column: &str) -> Option<(&'static Measure, Option<u64>)> {
