@@ -3,6 +3,7 @@
 use super::disk::DetectedDisk;
 use super::model_choice::ModelChoice;
 use super::stack::StackLayer;
+use super::sysroot::base_name;
 use mirrorball_core::geometry::ArrayLayout;
 use mirrorball_core::units::MIB;
 use mirrorball_disk::profile::ModelProfile;
@@ -152,11 +153,7 @@ impl DetectedArray {
 
     /// The array in a line: `md md0: raid1, 2 members: sda1, sdb1`.
     pub fn summary(&self) -> String {
-        let members: Vec<&str> = self
-            .members
-            .iter()
-            .map(|member| member.kernel_name.as_deref().unwrap_or("missing"))
-            .collect();
+        let members: Vec<&str> = self.members.iter().map(DetectedMember::name).collect();
         let (system, name) = (self.system.name(), &self.name);
         let mount = self.mount.as_ref().map(|mount| format!(" at {mount}"));
         let count = members.len();
@@ -289,6 +286,12 @@ pub struct DetectedMember {
 }
 
 impl DetectedMember {
+    /// The name of the kernel, else the last name of the path.
+    pub(super) fn name(&self) -> &str {
+        let of_path = || self.device.as_deref().map(base_name);
+        self.kernel_name.as_deref().or_else(of_path).unwrap_or("missing")
+    }
+
     /// The size, if that is known, else that of its disk.
     pub(super) fn size_or_of_disk(&self) -> Option<u64> {
         self.size_bytes.or(self.disk.as_ref()?.size_bytes)

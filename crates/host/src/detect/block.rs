@@ -68,6 +68,13 @@ impl BlockDevice {
         }
     }
 
+    /// The name in the kernel; none of a mapping whose number a text does not say.
+    pub(super) fn kernel_name(&self, sysroot: &Sysroot) -> Option<String> {
+        let (mapped, _) = self.mapper(sysroot);
+        let is_known = mapped.is_empty() || self.name.strip_prefix("dm-") != Some(&mapped);
+        is_known.then(|| self.name.clone())
+    }
+
     /// Size in bytes. Sizes in sysfs are in units of 512 bytes for every device.
     pub(super) fn size_bytes(&self, sysroot: &Sysroot) -> Option<u64> {
         sysroot.number(&self.file("size"))?.checked_mul(512)

@@ -257,7 +257,7 @@ impl<'a> Mapped<'a> {
             let mut member = read_member(self.sysroot, index.saturating_add(1), place);
             // LVM names members by their physical volumes.
             member.device = volume.as_ref().map(|device| device.device_path(self.sysroot));
-            member.kernel_name = volume.as_ref().map(|device| device.name.clone());
+            member.kernel_name = volume.as_ref().and_then(|it| it.kernel_name(self.sysroot));
             let on_disk = volume.and_then(|it| leaf::leaf(self.sysroot, &it).begin_bytes);
             let within = above.and_then(|it| self.begin_of(&it));
             member.size_bytes = image.size_bytes(self.sysroot);

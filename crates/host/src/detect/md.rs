@@ -401,8 +401,7 @@ impl<'a> Md<'a> {
     fn policy(&self, members: &[DetectedMember], notes: &mut Vec<String>) -> DetectedPolicy {
         let mut settings = Vec::new();
         let flagged = members.iter().filter(|member| member.write_mostly);
-        let flagged: Vec<&str> =
-            flagged.filter_map(|member| member.kernel_name.as_deref()).collect();
+        let flagged: Vec<&str> = flagged.map(DetectedMember::name).collect();
         if !flagged.is_empty() {
             settings.push(("write-mostly".to_owned(), flagged.join(" ")));
         }

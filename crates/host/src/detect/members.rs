@@ -40,7 +40,7 @@ pub(super) fn read_member(
     let mut member = DetectedMember {
         devid,
         device: device.map(|device| device.device_path(sysroot)),
-        kernel_name: device.map(|device| device.name.clone()),
+        kernel_name: device.and_then(|device| device.kernel_name(sysroot)),
         size_bytes: device.and_then(|device| device.size_bytes(sysroot)),
         begin_bytes: below.begin_bytes,
         state: if device.is_some() { "in sync" } else { "missing" }.to_owned(),

@@ -110,9 +110,7 @@ impl DetectedArray {
         }
         // A device of the device mapper has two names, and sysfs knows it by the other.
         let device = member.device.as_deref().unwrap_or_default();
-        // A name that only stands for one that a text does not say ends as the path does.
-        let end = device.rsplit('/').next().unwrap_or_default();
-        let says_more = |name: &&str| *name != end && name.strip_prefix("dm-") != Some(end);
+        let says_more = |name: &&str| Some(*name) != device.rsplit('/').next();
         if let Some(name) = member.kernel_name.as_deref().filter(says_more) {
             key(text, "kernel_name", name);
         }

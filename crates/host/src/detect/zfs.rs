@@ -327,15 +327,16 @@ fn members(sysroot: &Sysroot, mirrors: &[&Vdev]) -> Vec<DetectedMember> {
         mirrors.iter().flat_map(|vdev| vdev.leaves.iter().map(move |leaf| (vdev, leaf.serving())));
     let member = |(devid, (vdev, leaf)): (u64, (&&Vdev, &VdevLeaf))| {
         let device = BlockDevice::by_path(sysroot, &leaf.path);
+        let device = device.or_else(|| BlockDevice::by_name(sysroot, &leaf.path));
         let mut member = read_member(sysroot, devid, device.as_ref());
-        // A link, such as those by identifiers, is the name that the pool has.
+        // A link, such as those by identifiers, or an alias is the name that the pool has.
         let is_link = leaf.path.matches('/').count() > 2 && !leaf.path.starts_with("/dev/mapper/");
-        if leaf.path.starts_with('/') && (device.is_none() || is_link) {
+        let is_path = leaf.path.starts_with('/');
+        if if is_path { device.is_none() || is_link } else { device.is_some() } {
             member.device = Some(leaf.path.clone());
         }
         // A disk that is gone has a number as its name.
-        let is_number = leaf.path.chars().all(|it| it.is_ascii_digit());
-        member.kernel_name = member.kernel_name.or(is_number.then(|| leaf.path.clone()));
+        member.kernel_name = member.kernel_name.or((!is_path).then(|| leaf.path.clone()));
         member.group = Some(vdev.name.clone());
         member.state.clone_from(&leaf.state);
         member.is_failed = !matches!(leaf.state.as_str(), "ONLINE" | "DEGRADED");

@@ -1,53 +1,60 @@
 //! Block devices and what they lie on: `lsblk` as a tree, a list, pairs or JSON.
 
 use super::table::{TYPES, TableRow, rows};
-use super::text::{is_disk_name, size_of};
-use super::tree::{Fact, Tree};
+use super::text::{disk_of, is_disk_name, is_mapping_name, size_of};
+use super::tree::{Fact, Tree, mapping_name};
 use super::{md, paths};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A device of the listing, with the one that it lies on.
+/// A device of the listing, and how deep it stands.
 struct Listed {
     name: String,
     depth: usize,
     row: TableRow,
 }
 
+/// Types of mappings, by the signatures of the devices below them.
+const ON_MEMBERS: [(&str, &str); 3] =
+    [("mpath_member", "mpath"), ("crypto_LUKS", "crypt"), ("LVM2_member", "lvm")];
+
 /// Which disks are behind USB, as their folders say, and which links lead to partitions.
 pub(super) fn read_places(tree: &mut Tree, lines: &[&str]) {
-    listing(lines).iter().chain(&pairs(lines)).for_each(|device| set_place(tree, device));
+    [listing(lines), pairs(lines)].iter().for_each(|all| set_places(tree, all));
 }
 
 pub(super) fn read_json_places(tree: &mut Tree, value: &Value) {
-    listed_in_json(value).iter().for_each(|device| set_place(tree, device));
+    set_places(tree, &listed_in_json(value));
 }
 
-fn set_place(tree: &mut Tree, device: &Listed) {
-    let name = &device.name;
-    if device.row.get("TRAN") == Some("usb") && is_disk_name(name) {
-        tree.set_usb(name);
-    }
-    let number = device.row.get("MAJ:MIN").and_then(|it| it.split_once(':'));
-    let is_mapping = device.row.get("TYPE").is_some_and(|it| MAPPINGS.contains(&it));
-    if let Some(minor) = number.filter(|_| is_mapping).and_then(|(_, it)| it.parse().ok()) {
-        tree.set_mapping(name, minor);
-    }
-    if let Some(uuid) = device.row.get("PARTUUID").filter(|_| is_disk_name(name)) {
-        tree.add(format!("/dev/{name}"), "node");
-        tree.link(format!("/dev/disk/by-partuuid/{uuid}"), format!("/dev/{name}"));
+fn set_places(tree: &mut Tree, all: &[Listed]) {
+    for (at, Listed { name, row, .. }) in all.iter().enumerate() {
+        if row.get("TRAN") == Some("usb") && is_disk_name(name) {
+            tree.set_usb(name);
+        }
+        if MAPPINGS.contains(&kind(all, at)) {
+            let number = row.get("MAJ:MIN").and_then(|it| it.split_once(':'));
+            let number = number.map(|(_, minor)| minor);
+            let number = number.or(row.get("KNAME").and_then(|it| base(it).strip_prefix("dm-")));
+            tree.set_mapping(name, number.and_then(|it| it.parse().ok()));
+        } else if let Some(uuid) = row.get("PARTUUID").filter(|_| is_disk_name(name)) {
+            tree.add(format!("/dev/{name}"), "node");
+            tree.link(format!("/dev/disk/by-partuuid/{uuid}"), format!("/dev/{name}"));
+        }
     }
 }
 
 /// Devices of each btrfs by its UUID, as `lsblk -f` shows them: label, paths and sizes.
 pub(super) fn btrfs_devices(lines: &[&str]) -> BTreeMap<String, (String, Vec<(String, u64)>)> {
     let mut found: BTreeMap<String, (String, Vec<(String, u64)>)> = BTreeMap::new();
-    for device in listing(lines).iter().chain(&pairs(lines)) {
-        let get = |heading: &str| device.row.get(heading);
+    let all = [listing(lines), pairs(lines)];
+    for (all, at) in all.iter().flat_map(|all| (0..all.len()).map(move |at| (all, at))) {
+        let get = |heading: &str| all[at].row.get(heading);
         let (Some("btrfs"), Some(uuid)) = (get("FSTYPE"), get("UUID")) else { continue };
         let (label, devices) = found.entry(uuid.to_owned()).or_default();
         get("LABEL").unwrap_or_default().clone_into(label);
-        let path = format!("/dev/{}", device.name);
+        let is_mapping = MAPPINGS.contains(&kind(all, at));
+        let path = format!("/dev/{}{}", if is_mapping { "mapper/" } else { "" }, all[at].name);
         let size = get("SIZE").and_then(size_of).unwrap_or(0);
         if devices.iter().all(|(other, _)| *other != path) {
             devices.push((path, size));
@@ -197,13 +204,13 @@ fn list(devices: &[Value], depth: usize, all: &mut Vec<Listed>) {
 fn add_listed(tree: &mut Tree, all: &[Listed]) {
     for (at, device) in all.iter().enumerate() {
         let get = |heading: &str| device.row.get(heading);
-        let is_disk = is_disk_name(&device.name)
-            && get("TYPE").is_none_or(|it| ["disk", "part", "loop"].contains(&it));
+        let kind = kind(all, at);
+        let is_disk = is_disk_name(&device.name) && ["", "disk", "part", "loop"].contains(&kind);
         if let Some(bytes) = get("SIZE").and_then(size_of).filter(|_| is_disk) {
             tree.say(&device.name, Fact::Size, &bytes.to_string());
         }
-        let is_whole = super::text::disk_of(&device.name) == device.name;
-        if is_disk && is_whole && get("TYPE").is_none_or(|it| it == "disk") {
+        let is_whole = disk_of(&device.name) == device.name;
+        if is_disk && is_whole && ["", "disk"].contains(&kind) {
             tree.listed.insert(device.name.clone());
         }
         let facts = [("ROTA", Fact::Rotational), ("MODEL", Fact::Model), ("SERIAL", Fact::Serial)];
@@ -214,9 +221,24 @@ fn add_listed(tree: &mut Tree, all: &[Listed]) {
         }
         if !is_disk {
             let below = below(all, at);
-            add_virtual(tree, device, kind(all, at), &below);
+            add_virtual(tree, device, kind, &below);
         }
     }
+}
+
+/// The place in the listing of the device that one lies on: above it in a tree, or the one that it
+/// names.
+fn above(all: &[Listed], at: usize) -> Option<usize> {
+    match all[at].row.get("PKNAME") {
+        Some(parent) => place_of(all, base(parent)),
+        None => (0..at).rev().find(|above| all[*above].depth < all[at].depth),
+    }
+}
+
+/// The first place of a device that has this name, or this name in the kernel.
+fn place_of(all: &[Listed], name: &str) -> Option<usize> {
+    let is_it = |it: &Listed| it.name == name || it.row.get("KNAME").map(base) == Some(name);
+    all.iter().position(is_it)
 }
 
 /// The devices that one of the listing lies on: in a tree it stands below each of them.
@@ -227,47 +249,59 @@ fn below(all: &[Listed], at: usize) -> Vec<String> {
         return Vec::new();
     }
     let mut below: Vec<String> = Vec::new();
-    for (at, device) in all.iter().enumerate().filter(|(_, device)| device.name == *name) {
-        let parent = match device.row.get("PKNAME") {
-            Some(parent) => Some(base(parent).to_owned()),
-            None => {
-                let above = all[..at].iter().rev().find(|it| it.depth < device.depth);
-                above.map(|it| it.name.clone())
-            }
+    for own in (0..all.len()).filter(|own| all[*own].name == *name) {
+        let parent = match above(all, own) {
+            Some(above) => Some(device_name(all, above)),
+            None => all[own].row.get("PKNAME").map(|parent| base(parent).to_owned()),
         };
         below.extend(parent.filter(|parent| !below.contains(parent)));
     }
-    below.iter().map(|parent| device_name(all, parent)).collect()
+    below
 }
 
 /// Types of devices of the device mapper.
 const MAPPINGS: [&str; 4] = ["crypt", "lvm", "mpath", "dm"];
 
-/// The type of a device of the listing. `lsblk -f` has none; what lies on `mpath_member` is clear.
+/// The type of a device of the listing. Where the listing has none, what lies on a disk and is
+/// neither a part of it nor an array is a mapping.
 fn kind(all: &[Listed], at: usize) -> &str {
-    let device = &all[at];
-    let above = all[..at].iter().rev().find(|it| it.depth < device.depth);
-    let is_path = above.is_some_and(|it| it.row.get("FSTYPE") == Some("mpath_member"));
-    device.row.get("TYPE").unwrap_or(if is_path { "mpath" } else { "" })
+    let Listed { name, row, .. } = &all[at];
+    if let Some(kind) = row.get("TYPE") {
+        return kind;
+    }
+    let Some(above) = above(all, at) else { return "" };
+    let signature = all[above].row.get("FSTYPE");
+    let on_members = ON_MEMBERS.iter().find(|(member, _)| signature == Some(member));
+    match on_members {
+        _ if name.starts_with("md") || is_disk_name(name) && !is_mapping_name(name) => "",
+        Some((_, kind)) => kind,
+        None if name.starts_with("mpath") => "mpath",
+        None => "dm",
+    }
 }
 
 /// The name of a device of the listing in the tree: those of the device mapper have one before it.
-fn device_name(all: &[Listed], name: &str) -> String {
-    let kind = all.iter().position(|device| device.name == name).map_or("", |at| kind(all, at));
-    match MAPPINGS.contains(&kind) {
-        true => format!("dm-{name}"),
-        false => name.to_owned(),
+fn device_name(all: &[Listed], at: usize) -> String {
+    match MAPPINGS.contains(&kind(all, at)) {
+        true => mapping_name(&all[at].name),
+        false => all[at].name.clone(),
     }
 }
 
 fn add_virtual(tree: &mut Tree, device: &Listed, kind: &str, below: &[String]) {
+    const UUIDS: [(&str, &str); 3] = [("crypt", "CRYPT-"), ("lvm", "LVM-"), ("dm", "dm-")];
     let size = device.row.get("SIZE").and_then(size_of);
     if below.is_empty() {
         return;
     }
+    if let Some((_, uuid)) = UUIDS.iter().find(|(of, _)| *of == kind) {
+        let folder = tree.mapped(&device.name, uuid, below);
+        if let Some(bytes) = size {
+            tree.add(format!("{folder}/size"), (bytes / 512).to_string());
+        }
+        return;
+    }
     match kind {
-        "crypt" => drop(tree.mapped(&device.name, "CRYPT-", below)),
-        "lvm" => drop(tree.mapped(&device.name, "LVM-", below)),
         "mpath" => paths::add_plain(tree, &device.name, below),
         _ if kind.starts_with("raid") || kind == "linear" || md::is_md_name(&device.name) => {
             let kib = size.map(|bytes| bytes / 1024);

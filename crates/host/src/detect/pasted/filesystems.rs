@@ -3,7 +3,7 @@
 use super::super::sysroot::{TreeEntry, base_name};
 use super::blocks;
 use super::text::size_of;
-use super::tree::Tree;
+use super::tree::{Tree, mapping_name};
 use mirrorball_core::units::MIB;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -468,17 +468,10 @@ fn write(tree: &mut Tree, index: usize, found: &FileSystem) {
             tree.add(format!("{folder}/devinfo/{devid}/error_stats"), errors);
         }
         show += &format!("\tdevid {devid} size {size_bytes} used {used_bytes} path {path}\n");
-        let (name, block) = match path.strip_prefix("/dev/mapper/") {
-            Some(name) => {
-                let name = format!("dm-{name}");
-                (tree.kernel_name(&name), tree.device(&name))
-            }
-            None => (base_name(path).to_owned(), tree.device(base_name(path))),
-        };
-        if let Some(name) = path.strip_prefix("/dev/mapper/") {
-            tree.add(format!("{block}/dm/name"), name);
-        }
-        tree.link(format!("{folder}/devices/{name}"), block);
+        let mapped = path.strip_prefix("/dev/mapper/").map(mapping_name);
+        let name = mapped.unwrap_or_else(|| base_name(path).to_owned());
+        let block = tree.device(&name);
+        tree.link(format!("{folder}/devices/{}", tree.kernel_name(&name)), block);
     }
     tree.append("/tools/btrfs-filesystem-show", &show);
 }

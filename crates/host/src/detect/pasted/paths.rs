@@ -62,7 +62,7 @@ pub(super) fn read_multipath(tree: &mut Tree, lines: &[&str]) {
         }
         if let Some(name) = name.filter(|_| !groups.is_empty()) {
             let number = words[*begin].strip_prefix("dm-").and_then(|it| it.parse().ok());
-            number.into_iter().for_each(|number| tree.set_mapping(name, number));
+            tree.set_mapping(name, number);
             add_multipath(tree, name, &groups, handler(own, &groups));
             add_volume(tree, own, &groups);
         }

@@ -3,7 +3,7 @@
 use super::super::sysroot::base_name;
 use super::disks::model_in;
 use super::text::{command, disk_of, is_disk_name, size_of};
-use super::tree::{Fact, Tree};
+use super::tree::{Fact, Tree, mapping_name};
 use serde_json::Value;
 
 /// A row of the table of a pool: how deep it stands, its name, and what follows.
@@ -156,8 +156,12 @@ fn leaf(tree: &mut Tree, name: &str, rest: &str) -> String {
     if is_number || rest.starts_with("UNAVAIL") && !is_disk_name(base_name(name)) {
         return name.to_owned();
     }
-    let path = path_of(name);
+    let path = path_of(tree, name);
     if tree.files.contains_key(&path) {
+        return path;
+    }
+    if let Some(name) = path.strip_prefix("/dev/mapper/") {
+        tree.device(&mapping_name(name));
         return path;
     }
     let name = base_name(name);
@@ -171,24 +175,26 @@ fn leaf(tree: &mut Tree, name: &str, rest: &str) -> String {
         }
     }
     tree.device(name);
-    if path != format!("/dev/{name}") {
+    if path.starts_with('/') && path != format!("/dev/{name}") {
         tree.add(format!("/dev/{name}"), "node");
         tree.link(path.clone(), format!("/dev/{name}"));
     }
     path
 }
 
-/// The path of a disk that a pool has by its name, its identifier or that of its partition.
-fn path_of(name: &str) -> String {
+/// The path of a disk that a pool has by its name, its identifier or that of its partition; an
+/// alias as it is.
+fn path_of(tree: &Tree, name: &str) -> String {
     let groups: Vec<usize> = name.split('-').map(str::len).collect();
     let is_hex = name.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-');
     match () {
         () if name.starts_with('/') => name.to_owned(),
         () if is_hex && groups == [8, 4, 4, 4, 12] => format!("/dev/disk/by-partuuid/{name}"),
-        () if is_disk_name(name) && name.contains('-') && !name.starts_with("dm-") => {
-            format!("/dev/disk/by-id/{name}")
-        }
-        () => format!("/dev/{name}"),
+        () if name.starts_with("dm-") => format!("/dev/{name}"),
+        () if tree.is_mapping(name) => format!("/dev/mapper/{name}"),
+        () if is_disk_name(name) && name.contains('-') => format!("/dev/disk/by-id/{name}"),
+        () if is_disk_name(name) || name.contains('/') => format!("/dev/{name}"),
+        () => name.to_owned(),
     }
 }
 

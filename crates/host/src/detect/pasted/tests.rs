@@ -133,7 +133,7 @@ fn paths_without_a_choice_are_named_with_their_states() {
 /// The array in one line: system, name, layout, and members with their flags.
 fn summary(array: &DetectedArray) -> String {
     let member = |member: &DetectedMember| {
-        let name = member.kernel_name.clone().unwrap_or_else(|| "missing".to_owned());
+        let name = member.name();
         let flags = [
             (member.write_mostly, "(W)"),
             (member.is_failed, "(F)"),

@@ -228,6 +228,11 @@ pub(super) fn disk_of(name: &str) -> &str {
     }
 }
 
+/// True for a name that only mappings have, such as `dm-0` or `luks-1b4e28ba`.
+pub(super) fn is_mapping_name(name: &str) -> bool {
+    ["dm-", "luks-"].iter().any(|it| name.len() > it.len() && name.starts_with(it))
+}
+
 /// True for the name of a disk or a partition, such as `sdaa1`, `nvme0n1p2`, `ada0` or
 /// `ata-WDC_WD40EFRX_WD-1`.
 pub(super) fn is_disk_name(name: &str) -> bool {
@@ -238,8 +243,9 @@ pub(super) fn is_disk_name(name: &str) -> bool {
     let numbered = |rest: &str| rest.starts_with(|it: char| it.is_ascii_digit());
     let by_letter = ["sd", "vd", "hd", "xvd", "dasd"];
     let by_number = ["nvme", "mmcblk", "ada", "da", "nvd", "nda", "loop", "vtbd", "pmem", "bcache"];
-    let by_id = ["ata-", "nvme-", "scsi-", "wwn-", "usb-", "virtio-", "google-", "dm-", "luks-"];
-    by_letter.iter().any(|it| name.strip_prefix(it).is_some_and(letters))
+    let by_id = ["ata-", "nvme-", "scsi-", "wwn-", "usb-", "virtio-", "google-"];
+    is_mapping_name(name)
+        || by_letter.iter().any(|it| name.strip_prefix(it).is_some_and(letters))
         || by_number.iter().any(|it| name.strip_prefix(it).is_some_and(numbered))
         || by_id.iter().any(|it| name.len() > it.len() && name.starts_with(it))
 }

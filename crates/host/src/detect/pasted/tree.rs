@@ -2,7 +2,7 @@
 
 use super::super::sysroot::TreeEntry;
 use super::md_array::MdArray;
-use super::text::disk_of;
+use super::text::{disk_of, is_mapping_name};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A fact about a disk.
@@ -13,6 +13,12 @@ pub(super) enum Fact {
     Serial,
     /// 1 for a disk that turns.
     Rotational,
+}
+
+/// The name in the tree of a mapping, until its number is known: `dm-vg0-data`.
+pub(super) fn mapping_name(name: &str) -> String {
+    let has_number = name.strip_prefix("dm-").is_some_and(|it| it.parse::<u32>().is_ok());
+    if has_number { name.to_owned() } else { format!("dm-{name}") }
 }
 
 #[derive(Default)]
@@ -85,9 +91,19 @@ impl Tree {
         self.usb.insert(disk_of(name).to_owned());
     }
 
-    /// Sets the number of a mapping. To be called before it gets a folder.
-    pub(super) fn set_mapping(&mut self, name: &str, number: u32) {
-        self.mappings.insert(format!("dm-{name}"), format!("dm-{number}"));
+    /// Marks a device as a mapping, with its number if that is known. To be called before it gets a
+    /// folder.
+    pub(super) fn set_mapping(&mut self, name: &str, number: Option<u32>) {
+        let name = mapping_name(name);
+        let known = self.mappings.entry(name.clone()).or_insert(name);
+        if let Some(number) = number {
+            *known = format!("dm-{number}");
+        }
+    }
+
+    /// True for a name below `/dev/mapper`.
+    pub(super) fn is_mapping(&self, name: &str) -> bool {
+        is_mapping_name(name) || self.mappings.contains_key(&mapping_name(name))
     }
 
     /// The name of the kernel of a device, as far as the text says it.
@@ -96,8 +112,8 @@ impl Tree {
     }
 
     /// The folder of a device, made if it is new.
-    pub(super) fn device(&mut self, name: &str) -> String {
-        let name = self.kernel_name(name);
+    pub(super) fn device(&mut self, given: &str) -> String {
+        let name = self.kernel_name(given);
         let disk = disk_of(&name);
         let bus = if self.usb.contains(disk) { "/usb1" } else { "" };
         let of_disk = format!("/sys/devices/pasted{bus}/{disk}");
@@ -105,6 +121,10 @@ impl Tree {
         self.link(format!("/sys/block/{disk}"), of_disk.clone());
         self.link(format!("/sys/class/block/{disk}"), of_disk.clone());
         self.link(format!("/sys/dev/block/pasted:{disk}"), of_disk.clone());
+        let mapped = given.strip_prefix("dm-").filter(|it| it.parse::<u32>().is_err());
+        if let Some(mapped) = mapped {
+            self.add(format!("{of_disk}/dm/name"), mapped);
+        }
         if disk == name {
             return of_disk;
         }
@@ -115,15 +135,17 @@ impl Tree {
         folder
     }
 
-    /// A device of the device mapper over others.
+    /// A device of the device mapper over others. The first part of a text that says these stays.
     pub(super) fn mapped(&mut self, name: &str, uuid: &str, below: &[String]) -> String {
-        let folder = self.device(&format!("dm-{name}"));
-        self.add(format!("{folder}/dm/name"), name);
+        let folder = self.device(&mapping_name(name));
         self.add(format!("{folder}/dm/uuid"), format!("{uuid}{name}"));
-        for device in below {
+        let slaves = format!("{folder}/slaves/");
+        let is_known =
+            self.files.range(slaves.clone()..).next().is_some_and(|it| it.0.starts_with(&slaves));
+        for device in below.iter().filter(|_| !is_known) {
             let block = self.device(device);
             let device = self.kernel_name(device);
-            self.link(format!("{folder}/slaves/{device}"), block);
+            self.link(format!("{slaves}{device}"), block);
         }
         folder
     }

@@ -3,7 +3,7 @@
 use super::super::sysroot::base_name;
 use super::table::{TableRow, rows};
 use super::text::{command, size_of};
-use super::tree::{Fact, Tree};
+use super::tree::{Fact, Tree, mapping_name};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -247,11 +247,15 @@ fn add_volume(tree: &mut Tree, volumes: &BTreeMap<VolumeName, LogicalVolume>, na
     let Some(volume) = volumes.get(name) else { return };
     let mapped = mapped_name(&name.0, &name.1);
     let device = |below: &String| match below.strip_prefix("/dev/mapper/") {
-        Some(name) => format!("dm-{name}"),
+        Some(name) => mapping_name(name),
         None if below.starts_with("/dev/") => base_name(below).to_owned(),
         None => format!("dm-{}", mapped_name(&name.0, below)),
     };
-    let is_gone = |below: &String| below.starts_with("unknown") || below.starts_with('[');
+    // Of an image without a row nothing is known.
+    let is_gone = |below: &String| {
+        ["unknown", "["].iter().any(|it| below.starts_with(it))
+            || below.contains("_rimage_") && !volumes.contains_key(&(name.0.clone(), below.clone()))
+    };
     let mut below: Vec<String> =
         volume.below.iter().filter(|it| !is_gone(it)).map(device).collect();
     if below.is_empty() {
