@@ -171,7 +171,7 @@ impl DetectedArray {
     /// Unusual state; `None` for an array that is complete and idle.
     pub fn condition_text(&self) -> Option<String> {
         if !self.has_paths() {
-            let full = self.filled_percent().filter(|percent| *percent >= NEARLY_FULL);
+            let full = self.condition.filled_percent.filter(|percent| *percent >= NEARLY_FULL);
             let full = full.map(|percent| format!("nearly full, {percent} % is allocated"));
             let full = full.or(self.condition.remark.clone());
             let damaged =
@@ -185,20 +185,6 @@ impl DetectedArray {
             1 => Some("1 path down".to_owned()),
             down => Some(format!("{down} paths down")),
         }
-    }
-
-    /// How much of the members that are there is allocated, in percent, if that is known. Chunks of
-    /// btrfs do not count: all may be allocated, and hold little.
-    fn filled_percent(&self) -> Option<u64> {
-        if self.system == StorageSystem::Btrfs {
-            return None;
-        }
-        let there = self.members.iter().filter(|member| !member.is_failed);
-        let parts = there.map(|member| Some((member.used_bytes?, member.size_bytes?)));
-        let (used, sizes): (Vec<u64>, Vec<u64>) =
-            parts.collect::<Option<Vec<(u64, u64)>>>()?.into_iter().unzip();
-        let size = sizes.iter().sum::<u64>();
-        (used.iter().sum::<u64>() * 100).checked_div(size)
     }
 
     /// Bytes of a member that its running rebuild has recovered, in whole MiB; 0 if none runs or
@@ -355,6 +341,10 @@ pub struct ArrayCondition {
     /// Another thing that is unusual, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remark: Option<String>,
+    /// How much of the space is allocated, in percent, if that is known. Chunks of btrfs do not
+    /// count: all may be allocated, and hold little.
+    #[serde(skip)]
+    pub filled_percent: Option<u64>,
     /// Spares that are free, of an array without a member.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spares: Vec<String>,

@@ -1,5 +1,7 @@
 //! ZFS: sysfs does not show the disks of a pool, so they are read from `zpool status -LP`.
 
+mod space;
+
 use super::array::{
     ArrayCondition, DetectError, DetectedArray, DetectedMember, DetectedPolicy, StorageSystem,
 };
@@ -7,13 +9,11 @@ use super::block::BlockDevice;
 use super::md::profile_of_layout;
 use super::members::{complete, counted_errors, no_mirror, notes_on, read_member, unreadable};
 use super::mounts::mounts;
-use super::pasted::size_of;
 use super::stack::StackLayer;
 use super::sysroot::Sysroot;
-use super::tools::{ZPOOL_LIST, ZPOOL_STATUS};
+use super::tools::ZPOOL_STATUS;
 use mirrorball_core::geometry::ArrayLayout;
 use mirrorball_core::policies::Spec;
-use mirrorball_core::units::GIB;
 
 const PARAMETERS: &str = "/sys/module/zfs/parameters";
 
@@ -60,21 +60,32 @@ struct VdevLeaf {
 const REPLACE: &str = ": replace that";
 
 impl VdevLeaf {
-    /// The disk that serves: of a group, one that has all data, else one that is usable.
-    fn serving(&self) -> &VdevLeaf {
+    /// The disk that the pool has in this place when it is whole: the new one of two, else, of a
+    /// group, one that has all data, else one that is usable.
+    fn listed(&self) -> &VdevLeaf {
         let usable = || self.group.iter().filter(|it| it.state == "ONLINE");
-        let whole = usable().find(|it| !it.is_resilvering);
-        whole.or(usable().next()).or(self.group.last()).unwrap_or(self)
+        let comes = self.group.last().filter(|it| self.is_replaced() && it.state == "ONLINE");
+        let listed = comes.or(self.complete());
+        listed.or(usable().next()).or(self.group.last()).unwrap_or(self)
+    }
+
+    /// A disk of a group that has all data.
+    fn complete(&self) -> Option<&VdevLeaf> {
+        self.group.iter().find(|it| it.state == "ONLINE" && !it.is_resilvering)
+    }
+
+    fn is_replaced(&self) -> bool {
+        self.path.starts_with("replacing-")
     }
 
     /// A group of two disks in words.
     fn replacement(&self) -> Option<String> {
         let [old, .., new] = &self.group[..] else { return None };
         let (state, old, new) = (&old.state, &old.path, &new.path);
-        Some(match self.path.starts_with("spare-") {
-            true => format!("the spare {new} stands in for {old} ({state}){REPLACE}"),
-            false => {
-                let which = if self.serving().path == *new { "new" } else { "old" };
+        Some(match self.is_replaced() {
+            false => format!("the spare {new} stands in for {old} ({state}){REPLACE}"),
+            true => {
+                let which = if self.listed().path == *new { "new" } else { "old" };
                 let disks = format!("{new} for {old}, {state}");
                 format!("a disk is being replaced: the {which} one is listed ({disks})")
             }
@@ -111,28 +122,10 @@ impl ZfsPool {
         if !others.is_empty() {
             notes.push(format!("vdevs that are no mirrors are left out: {}", others.join(", ")));
         }
-        if mirrors.iter().any(|vdev| vdev.leaves.len() != copies) {
-            let what = format!("pool {}: its mirrors have different numbers of disks", self.name);
-            let help =
-                "pools whose mirrors all have the same number of disks, 2 to 16, can be described";
-            return Err(unreadable(what, help));
-        }
         let leaves = mirrors.iter().flat_map(|vdev| &vdev.leaves);
         notes.extend(leaves.filter_map(VdevLeaf::replacement));
         notes.extend(self.other_vdevs());
-        let leaves: usize = mirrors.iter().map(|vdev| vdev.leaves.len()).sum();
-        let layout = format!("zfs-mirror:{copies}").parse::<ArrayLayout>();
-        let layout = layout.map_err(|error| error.message).and_then(|layout| {
-            let checked = layout.check_members(leaves).map(|()| layout);
-            checked.map_err(|error| error.diagnostic().message)
-        });
-        let layout = layout.map_err(|reason| {
-            let what = format!("pool {}: {reason}", self.name);
-            unreadable(
-                what,
-                "pools whose mirrors all have the same number of disks, 2 to 16, can be described",
-            )
-        })?;
+        let layout = self.layout(&mirrors, copies)?;
         let mut policy = policy(sysroot);
         let mut not_known = Vec::new();
         if policy.settings.is_empty() {
@@ -141,9 +134,14 @@ impl ZfsPool {
             policy.text = None;
         }
         let mut members = members(sysroot, &mirrors);
-        self.set_used_bytes(sysroot, mirrors.len() as u64, &mut members);
-        notes.extend(self.guess_of_data(sysroot));
+        let listed = self.listed_space(sysroot);
+        self.set_used_bytes(&listed, mirrors.len() as u64, &mut members);
         complete(&mut members);
+        if self.allocated_bytes(&listed).is_none() {
+            let is_guessed = members.iter().any(|member| member.filled_bytes().is_some());
+            notes.extend(self.guess_of_data(sysroot, is_guessed));
+            not_known.extend(is_guessed.then_some("how much data the pool has"));
+        }
         notes.extend(notes_on(&members));
         Ok(DetectedArray {
             system: StorageSystem::Zfs,
@@ -156,12 +154,31 @@ impl ZfsPool {
             read_ahead_kb: None,
             limit: None,
             policy,
-            condition: self.condition(&members),
+            condition: ArrayCondition {
+                filled_percent: self.filled_percent(&listed, &members),
+                ..self.condition(&members)
+            },
             members,
             stack: vec![StackLayer::mirrored(self.name.clone(), "zfs mirror")],
             notes,
             not_known,
         })
+    }
+
+    /// The layout of mirrors of so many disks. Fails if these differ, or are too many.
+    fn layout(&self, mirrors: &[&Vdev], copies: usize) -> Result<ArrayLayout, DetectError> {
+        let refused = |reason: &str| {
+            let help =
+                "pools whose mirrors all have the same number of disks, 2 to 16, can be described";
+            unreadable(format!("pool {}: {reason}", self.name), help)
+        };
+        if mirrors.iter().any(|vdev| vdev.leaves.len() != copies) {
+            return Err(refused("its mirrors have different numbers of disks"));
+        }
+        let layout = format!("zfs-mirror:{copies}").parse::<ArrayLayout>();
+        let layout = layout.map_err(|error| refused(&error.message))?;
+        let checked = layout.check_members(mirrors.len() * copies).map(|()| layout);
+        checked.map_err(|error| refused(&error.diagnostic().message))
     }
 
     /// The rest of a row that begins with the name of the pool, which may have blanks.
@@ -201,103 +218,6 @@ impl ZfsPool {
         })
     }
 
-    /// The size before a word of a scan, such as `917G total`.
-    fn scanned(&self, word: &str) -> Option<u64> {
-        let words: Vec<&str> = self.scan.split([' ', ',']).filter(|it| !it.is_empty()).collect();
-        let at = words.iter().position(|it| *it == word)?;
-        size_of(words.get(at.checked_sub(1)?)?)
-    }
-
-    /// How much of what a scan reads is issued, and how much there is: `522G issued …, 917G total`,
-    /// or since OpenZFS 2.2 `901G / 2.31T issued`.
-    fn issued(&self) -> Option<(u64, u64)> {
-        let (front, _) = self.scan.split_once(" issued")?;
-        let mut words = front.rsplit([' ', ',']).filter(|word| !word.is_empty());
-        let last = size_of(words.next()?)?;
-        match words.next() {
-            Some("/") => Some((size_of(words.next()?)?, last)),
-            _ => Some((last, self.scanned("total")?)),
-        }
-    }
-
-    /// How long a scan takes that reports what it issued, at its present rate.
-    fn hours_left(&self) -> Option<f64> {
-        let (_, rate) = self.scan.split_once(" issued at ")?;
-        let rate = size_of(rate.split_once("/s")?.0)?;
-        let (done, total) = self.issued()?;
-        let left = total.saturating_sub(done);
-        (rate > 0).then(|| left as f64 / rate as f64 / 3600.0)
-    }
-
-    /// Text and bytes of what the last resilver wrote: the data of a mirror, or less of a disk that
-    /// had a part of them.
-    fn resilvered(&self) -> Option<(&str, u64)> {
-        let text = self.scan.strip_prefix("resilvered ")?.split(' ').next()?;
-        Some((text, size_of(text)?))
-    }
-
-    /// A note on how much data is taken for those of the pool, if a text does not say it.
-    fn guess_of_data(&self, sysroot: &Sysroot) -> Option<String> {
-        let is_known = self.allocated_bytes(&self.listed(sysroot)).is_some();
-        (sysroot.is_pasted() && !is_known).then(|| {
-            let taken = match self.resilvered() {
-                Some((size, _)) => {
-                    format!("the {size} that were resilvered are taken for the data of each mirror")
-                }
-                None => "taken as full".to_owned(),
-            };
-            format!(
-                "the text does not say how much data the pool has: {taken}: paste the output of \
-                 `zpool list -v`, too"
-            )
-        })
-    }
-
-    /// The size of each mirror of the pool, as far as that is listed.
-    fn mirror_bytes(&self, sysroot: &Sysroot, mirrors: u64) -> Option<u64> {
-        let text = sysroot.tool(&ZPOOL_LIST).ok()?;
-        let mut sizes = text.lines().find_map(|row| self.behind_name(row))?.split_whitespace();
-        let (size, allocated) = (size_of(sizes.next()?)?, size_of(sizes.next()?)?);
-        Some(size / mirrors).filter(|bytes| size >= allocated && *bytes >= GIB)
-    }
-
-    /// The pool and its vdevs, with the bytes that they have allocated, as far as these are listed.
-    fn listed(&self, sysroot: &Sysroot) -> Vec<(String, u64)> {
-        let text = sysroot.tool(&ZPOOL_LIST).unwrap_or_default();
-        let mut rows = text.lines().skip_while(|row| self.behind_name(row).is_none());
-        let own = rows.next().and_then(|row| self.behind_name(row));
-        let pool = own.map(|rest| (self.name.as_str(), rest));
-        let vdevs = rows.map_while(|row| row.strip_prefix('\t')?.split_once('\t'));
-        let row = |(name, rest): (&str, &str)| {
-            Some((name.to_owned(), size_of(rest.split_whitespace().nth(1)?)?))
-        };
-        pool.into_iter().chain(vdevs).filter_map(row).collect()
-    }
-
-    /// Sets how much data each member of the mirrors has, as far as that is known, and the size of
-    /// one that no other part of a text says.
-    fn set_used_bytes(&self, sysroot: &Sysroot, mirrors: u64, members: &mut [DetectedMember]) {
-        let listed = self.listed(sysroot);
-        let of_pool = self.allocated_bytes(&listed).map(|bytes| bytes / mirrors);
-        let of_pool = of_pool.or(self.resilvered().map(|(_, bytes)| bytes));
-        for member in members {
-            if member.size_or_of_disk().is_none() {
-                member.size_bytes = self.mirror_bytes(sysroot, mirrors);
-            }
-            let own = listed.iter().find(|(name, _)| Some(name) == member.group.as_ref());
-            member.used_bytes = own.map(|(_, bytes)| *bytes).or(of_pool);
-        }
-    }
-
-    /// Bytes that hold data, with their copies counted once.
-    fn allocated_bytes(&self, listed: &[(String, u64)]) -> Option<u64> {
-        let own = listed.iter().find(|(name, _)| *name == self.name).map(|(_, bytes)| *bytes);
-        // A scan says what it has to do.
-        let own = own.or_else(|| Some(self.issued()?.1)).or_else(|| self.scanned("total"));
-        let out_of = || size_of(self.scan.split_once(" out of ")?.1.split(' ').next()?);
-        own.or_else(out_of).or_else(|| self.scanned("scanned"))
-    }
-
     fn condition(&self, members: &[DetectedMember]) -> ArrayCondition {
         let missing = members.iter().filter(|member| member.is_failed).count();
         let first = self.scan.split_whitespace().next().unwrap_or_default();
@@ -317,15 +237,15 @@ impl ZfsPool {
             progress_percent: progress.and_then(|it| it.parse().ok()).filter(|_| runs),
             hours_left: self.hours_left().filter(|_| runs),
             has_damaged_files: self.has_damaged_files,
-            remark: None,
+            ..ArrayCondition::default()
         }
     }
 }
 
 fn members(sysroot: &Sysroot, mirrors: &[&Vdev]) -> Vec<DetectedMember> {
-    let leaves =
-        mirrors.iter().flat_map(|vdev| vdev.leaves.iter().map(move |leaf| (vdev, leaf.serving())));
-    let member = |(devid, (vdev, leaf)): (u64, (&&Vdev, &VdevLeaf))| {
+    let leaves = mirrors.iter().flat_map(|vdev| vdev.leaves.iter().map(move |leaf| (vdev, leaf)));
+    let member = |(devid, (vdev, place)): (u64, (&&Vdev, &VdevLeaf))| {
+        let leaf = place.listed();
         let device = BlockDevice::by_path(sysroot, &leaf.path);
         let device = device.or_else(|| BlockDevice::by_name(sysroot, &leaf.path));
         let mut member = read_member(sysroot, devid, device.as_ref());
@@ -340,7 +260,9 @@ fn members(sysroot: &Sysroot, mirrors: &[&Vdev]) -> Vec<DetectedMember> {
         member.group = Some(vdev.name.clone());
         member.state.clone_from(&leaf.state);
         member.is_failed = !matches!(leaf.state.as_str(), "ONLINE" | "DEGRADED");
-        member.is_rebuilding = leaf.is_resilvering && !member.is_failed;
+        // While it is replaced, the old disk serves.
+        let is_served = member.is_failed || place.complete().is_some();
+        member.is_rebuilding = leaf.is_resilvering && !is_served;
         member.errors.clone_from(&leaf.errors);
         member
     };

@@ -148,15 +148,18 @@ fn summary(array: &DetectedArray) -> String {
 }
 
 /// A text with the lines of its arrays, the models of their members, and parts of their notes.
+#[derive(Default)]
 struct Case<'a> {
     arrays: Vec<&'a str>,
     models: Vec<&'a str>,
     notes: Vec<&'a str>,
+    /// Words that nothing says of the arrays.
+    absent: Vec<&'a str>,
     text: String,
 }
 
 /// Cases begin with `=== ` and an array for each line, `=== models`, and `=== note` with a part of
-/// the notes, the state, the policy or the array file.
+/// the notes, the state, the policy or the array file, or `=== not` with what is in none.
 fn cases() -> Vec<Case<'static>> {
     let mut cases: Vec<Case<'_>> = Vec::new();
     let mut is_text = true;
@@ -167,13 +170,13 @@ fn cases() -> Vec<Case<'static>> {
             continue;
         };
         if std::mem::take(&mut is_text) {
-            let (arrays, models, notes) = (Vec::new(), Vec::new(), Vec::new());
-            cases.push(Case { arrays, models, notes, text: String::new() });
+            cases.push(Case::default());
         }
         let case = cases.last_mut().unwrap();
-        match (summary.strip_prefix("models "), summary.strip_prefix("note ")) {
-            (Some(models), _) => case.models = models.split(' ').collect(),
-            (_, Some(note)) => case.notes.push(note),
+        match summary.split_once(' ') {
+            Some(("models", models)) => case.models = models.split(' ').collect(),
+            Some(("note", note)) => case.notes.push(note),
+            Some(("not", words)) => case.absent.push(words),
             _ => case.arrays.push(summary),
         }
     }
@@ -283,6 +286,8 @@ fn texts_of_forums_give_their_arrays_however_they_are_mangled() {
             it.contains("contradicts itself") && case.notes.iter().all(|note| !it.contains(note))
         });
         wrong.extend(contradiction.map(|note| format!("{name}: {note}\n{}", case.text)));
+        let said = case.absent.iter().filter(|words| has(words));
+        wrong.extend(said.map(|words| format!("{name}: {words}\n{}", case.text)));
         for note in case.notes.iter().filter(|note| !has(note)) {
             let notes: Vec<_> = arrays.iter().map(|array| &array.notes).collect();
             wrong.push(format!("{name}: no note {note:?} in {notes:#?}\n{}", case.text));
