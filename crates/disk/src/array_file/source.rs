@@ -29,6 +29,8 @@ pub struct ArraySource {
     pub offered: Vec<String>,
     /// Unusual state, such as `degraded`.
     pub condition: Option<String>,
+    /// Spares that are free.
+    pub spares: Vec<String>,
     /// The limit in force on its rebuild or scrub, in KiB/s of each device.
     pub limit_kib: Option<u64>,
     /// True if that limit was set for this array, false if it is that of the machine.
@@ -112,7 +114,7 @@ pub(super) fn read_array_source(root: &TomlSection<'_>) -> Result<Option<ArraySo
     let Some(source) = root.table("source", "[source]")? else { return Ok(None) };
     source.allow_only(&[
         "system", "version", "name", "fsid", "mount", "policy", "in_force", "offered", "condition",
-        "limit_kib", "limit_is_own", "not_known",
+        "spares", "limit_kib", "limit_is_own", "not_known",
     ])?;
     let text = |key| Ok(source.printable_text(key)?.map(|text| text.value.to_owned()));
     let Some(system) = text("system")? else {
@@ -129,6 +131,7 @@ pub(super) fn read_array_source(root: &TomlSection<'_>) -> Result<Option<ArraySo
         in_force: read_in_force(&source)?,
         offered: source.texts("offered")?,
         condition: text("condition")?,
+        spares: source.texts("spares")?,
         limit_kib: source.integer("limit_kib")?.filter(|kib| *kib > 0),
         limit_is_own: source.flag("limit_is_own")?.unwrap_or(false),
         not_known: text("not_known")?,

@@ -365,14 +365,6 @@ impl ArrayCondition {
         self.activity.as_deref().is_some_and(|activity| Self::STOPPED.contains(&activity))
     }
 
-    fn with_spares(&self) -> String {
-        let more = if self.spares.len() == 1 { "" } else { "s" };
-        match self.spares.is_empty() {
-            true => String::new(),
-            false => format!(", with the spare{more} {}", self.spares.join(" and ")),
-        }
-    }
-
     /// Unusual condition; `None` for an array that is complete and idle.
     pub fn text(&self) -> Option<String> {
         let mut parts = Vec::new();
@@ -382,10 +374,8 @@ impl ArrayCondition {
                     format!("degraded, {}", self.stand_in.as_deref().unwrap_or_default())
                 }
                 0 => "degraded".to_owned(),
-                1 => format!("degraded, 1 member out of service{}", self.with_spares()),
-                missing => {
-                    format!("degraded, {missing} members out of service{}", self.with_spares())
-                }
+                1 => "degraded, 1 member out of service".to_owned(),
+                missing => format!("degraded, {missing} members out of service"),
             });
         }
         if let Some(activity) = &self.activity {

@@ -89,9 +89,13 @@ impl DetectedArray {
             line(text, &format!("limit_kib = {}", limit.kib));
             line(text, &format!("limit_is_own = {}", limit.is_own));
         }
-        if !self.policy.offered.is_empty() {
-            let offered: Vec<String> = self.policy.offered.iter().map(|it| quoted(it)).collect();
-            line(text, &format!("offered = [{}]", offered.join(", ")));
+        for (name, values) in
+            [("offered", &self.policy.offered), ("spares", &self.condition.spares)]
+        {
+            let values: Vec<String> = values.iter().map(|it| quoted(it)).collect();
+            if !values.is_empty() {
+                line(text, &format!("{name} = [{}]", values.join(", ")));
+            }
         }
         for (name, value) in &self.policy.settings {
             line(text, &format!("# setting: {} = {}", printable(name), printable(value)));

@@ -14,6 +14,7 @@ mod release;
 mod setting;
 mod version;
 
+pub(crate) use commands::is_plain;
 pub use commands::{Commands, InForce, state_command};
 pub use setting::{Availability, Setting};
 pub use version::Version;

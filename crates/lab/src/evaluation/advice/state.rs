@@ -4,15 +4,13 @@
 use super::answer::{ArrayAnswer, OutOfService};
 use super::figure_text::hours_text;
 use super::maintenance::Maintenance;
-use crate::experiment::systems::{System, state_command};
+use crate::experiment::systems::{System, is_plain, state_command};
 use mirrorball_disk::array_file::{ArraySpec, MemberSpec};
 
 /// The end of a state that says how long its work still takes.
 const LEFT: &str = " left at its rate";
 /// What a state says of a spare.
 const STANDS_IN: &str = " stands in for ";
-/// What a state says of the spares that are free; several have ` and ` between them.
-const WITH_SPARES: [&str; 2] = [", with the spare ", ", with the spares "];
 
 /// The steps for an array with this condition, as `detect` words it, the most urgent first. The
 /// members `out` of `array` are not in service on the machine, and `add` has the commands that the
@@ -69,9 +67,8 @@ fn steps(
             );
         }
         if state.starts_with("degraded") {
-            let spares = WITH_SPARES.iter().find_map(|it| Some(state.split_once(it)?.1));
-            let spares: Vec<&str> = spares.into_iter().flat_map(|it| it.split(" and ")).collect();
-            let new = NewDisks { add, spares: &spares };
+            let spares = array.source.as_ref().map_or(&[][..], |source| &source.spares);
+            let new = NewDisks { add, spares };
             return format!("{state}: {}", replacement(system, array, (out, new), &shown));
         }
         let [named, compact, spread] =
@@ -203,7 +200,7 @@ struct NewDisks<'a> {
     /// The commands of the advice, with a flag for the new disk.
     add: &'a [String],
     /// Spares that are free.
-    spares: &'a [&'a str],
+    spares: &'a [String],
 }
 
 /// The commands that replace failed members, by spares first.
@@ -220,9 +217,9 @@ fn commands(
     let replacement = |(place, member): (usize, &&MemberSpec)| {
         let new = match (spares.get(place), failed.len()) {
             (Some(_), _) if system.takes_spares => return None,
-            (Some(spare), _) => (*spare).to_owned(),
-            (None, 1) => "/dev/NEW".to_owned(),
-            (None, _) => format!("/dev/NEW-{}", member.devid),
+            (Some(spare), _) if is_plain(spare) => spare.clone(),
+            (_, 1) => "/dev/NEW".to_owned(),
+            _ => format!("/dev/NEW-{}", member.devid),
         };
         let flagged = add.iter().find(|command| command.ends_with(&new)).cloned();
         let template = system.replace.as_ref()?;
@@ -309,3 +306,6 @@ impl ArrayAnswer {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

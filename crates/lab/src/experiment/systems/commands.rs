@@ -359,7 +359,7 @@ fn is_marked(spec: &str, devid: u64) -> bool {
 
 /// True if a shell takes the value as one word, as it is. Commands are run as root: a name that
 /// could be anything else is left to the user.
-fn is_plain(value: &str) -> bool {
+pub(crate) fn is_plain(value: &str) -> bool {
     let is_safe = |it: char| it.is_ascii_alphanumeric() || "-_./:+@%=,".contains(it);
     !value.is_empty() && !value.starts_with('-') && value.chars().all(is_safe)
 }
