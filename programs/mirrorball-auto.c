@@ -81,6 +81,7 @@ struct load {
 
 struct sharer {
 	u64 run;
+	u64 claim;
 	u64 at_ns;
 };
 
@@ -108,8 +109,11 @@ struct member {
 	u64 written_at_ns;
 	u64 owner;		/* run that the disk is dedicated to, or 0 */
 	u64 owner_stream;
+	u64 owner_claim;
 	u64 owner_read_at_ns;
+	u64 owner_next;		/* where its last read ends */
 	u32 owner_reads;
+	u32 owner_in_flight;	/* of these reads */
 	struct sharer sharers[2];
 };
 
@@ -203,9 +207,12 @@ static void add_flash_sample(struct member *m, u64 work, u64 load_before, u64 wa
 
 	m->late_ns += ((late_ns > 0 ? late_ns : 0) - (s64)m->late_ns) >> 5;
 	m->io_ns = io_ns > io_ns_min ? io_ns : io_ns_min;
-	if (work <= SMALL)
-		move_estimate(&m->latency_ns, above_ns,
-			      above_ns < 0 || was_alone ? weight_shift(m->reads, 3) : 12);
+	if (work > SMALL)
+		return;
+	if (above_ns < 0 || was_alone)
+		move_estimate(&m->latency_ns, above_ns, weight_shift(m->reads, 3));
+	else if (clipped_ns > expected_ns)
+		move_estimate(&m->latency_ns, clipped_ns - expected_ns, 12);
 }
 
 /* Updates the estimates from a read that succeeded, and from any other I/O until when the member
@@ -304,6 +311,7 @@ static struct {
 	u32 is_strip;		/* the run's last two reads are strips of one request */
 	u32 is_reader;		/* the run is long enough to be a sequential reader */
 	u32 is_owner;		/* a disk is dedicated to the run */
+	u64 claim;		/* of the run to a disk; the least comes first */
 	u32 writes_least;	/* in flight on the mirror that has the fewest */
 	u32 has_disk;
 	/* The stream that reads. */
@@ -385,22 +393,38 @@ static u32 is_dedicated(const struct member *m, u64 now_ns)
 	       !was_written(m, now_ns);
 }
 
-/* The oldest other run that recently shared the disk, or ~0. */
-static u64 oldest_sharer(const struct member *m, u64 now_ns)
+/* A claim is the logarithm of the depth of the run's workload, and the run's number below it: the
+ * reader with the fewest I/O in flight comes first, of like ones the oldest. */
+#define CLAIM_RUN_BITS 56
+
+/* True if the disk is dedicated to no other run, or to one that is several times as deep. */
+static u32 is_free(const struct member *m, u64 now_ns)
 {
-	u64 oldest = ~0ull;
+	return !is_dedicated(m, now_ns) || m->owner == now.run.id ||
+	       m->owner_claim >> CLAIM_RUN_BITS > (now.claim >> CLAIM_RUN_BITS) + 1;
+}
+
+/* The first claim of the other runs that recently shared the disk, or ~0. */
+static u64 first_sharer(const struct member *m, u64 now_ns)
+{
+	u64 first = ~0ull;
 
 	for (u32 i = 0; i < 2; i++)
 		if (m->sharers[i].run && m->sharers[i].run != now.run.id &&
 		    beyond(now_ns, m->sharers[i].at_ns) < SHARER_TIMEOUT_NS)
-			oldest = min_of(oldest, m->sharers[i].run);
-	return oldest;
+			first = min_of(first, m->sharers[i].claim);
+	return first;
 }
 
-static void read_as_owner(struct member *m, u64 stream, u64 now_ns)
+static void read_as_owner(struct member *m, u64 stream, u64 end, u64 now_ns)
 {
-	m->owner_reads = m->owner == now.run.id ? m->owner_reads + (m->owner_reads < ~0u) : 0;
+	u32 is_owner = m->owner == now.run.id;
+
+	m->owner_reads = is_owner ? m->owner_reads + (m->owner_reads < ~0u) : 0;
+	m->owner_in_flight = is_owner ? m->owner_in_flight + 1 : 1;
+	m->owner_next = end;
 	m->owner = now.run.id;
+	m->owner_claim = now.claim;
 	m->owner_stream = stream;
 	m->owner_read_at_ns = now_ns;
 	for (u32 i = 0; i < 2; i++)
@@ -413,6 +437,7 @@ static void read_as_sharer(struct member *m, u64 now_ns)
 	if (m->sharers[0].run != now.run.id)
 		m->sharers[1] = m->sharers[0];
 	m->sharers[0].run = now.run.id;
+	m->sharers[0].claim = now.claim;
 	m->sharers[0].at_ns = now_ns;
 }
 
@@ -913,6 +938,7 @@ MB_PART_OF(u32, cheapest_other, c, place)
 #define UNDEDICATED (NO_PLACE + 1)
 #define READS_BEFORE_MOVE 32
 #define SEEK_SPREAD_READS 64
+#define SKIP_BYTES (64ull << 20)
 
 /* Cost of the reader's run at a mirror, for a comparison among mirrors. */
 static u64 run_ns(const struct mb_choose *c, const struct member *m)
@@ -921,22 +947,33 @@ static u64 run_ns(const struct mb_choose *c, const struct member *m)
 
 	if (m->is_disk)
 		ns += m->io_ns / min_of(now.run.reads, SEEK_SPREAD_READS);
-	else if (oldest_sharer(m, c->now_ns) != ~0ull)
+	else if (first_sharer(m, c->now_ns) != ~0ull)
 		ns = wait_ns(m, m->load.work, c->length) + delay_ns(m, &m->load, c->length, 1);
 	return ns + ns / 4;
 }
 
 /* What the mirrors have in common; in memory, where a verifier does not follow the numbers. */
 static u32 own_disk;		/* from which the run may move, or NO_PLACE */
-static u32 free_mirrors;	/* dedicated to no other run */
-static u64 oldest_of_all;	/* oldest sharer of any, or ~0 */
+static u32 free_mirrors;
+static u64 first_of_all;	/* first claim of a sharer of any, or ~0 */
+
+/* The disk with the copy at the lowest offset. */
+MB_PART(u32, disk_of_first_copy, c)
+{
+	u32 first = 0;
+
+	MB_EACH_MIRROR(c, i)
+		if (c->mirror[i].offset < c->mirror[first & (MB_MIRRORS_MAX - 1)].offset)
+			first = i;
+	return member_of(c, first)->is_disk ? first : UNDEDICATED;
+}
 
 /* The disk where the run stays, NO_PLACE if that is to be found, or UNDEDICATED. */
 MB_PART(u32, disk_of_owner, c)
 {
 	own_disk = NO_PLACE;
 	free_mirrors = 0;
-	oldest_of_all = ~0ull;
+	first_of_all = ~0ull;
 	MB_EACH_MIRROR(c, i) {
 		const struct member *m = member_of(c, i);
 		u32 is_owner = m->owner == now.run.id;
@@ -944,12 +981,17 @@ MB_PART(u32, disk_of_owner, c)
 		if (was_written(m, c->now_ns))
 			return UNDEDICATED;
 		if (is_owner && is_dedicated(m, c->now_ns)) {
+			u64 offset = c->mirror[i].offset;
+
+			if (beyond(offset, m->owner_next) > SKIP_BYTES ||
+			    beyond(m->owner_next, offset) > SKIP_BYTES)
+				return disk_of_first_copy(c);
 			if (m->owner_reads < READS_BEFORE_MOVE)
 				return i;
 			own_disk = i;
 		}
-		free_mirrors += is_owner || !is_dedicated(m, c->now_ns);
-		oldest_of_all = min_of(oldest_of_all, oldest_sharer(m, c->now_ns));
+		free_mirrors += is_free(m, c->now_ns);
+		first_of_all = min_of(first_of_all, first_sharer(m, c->now_ns));
 	}
 	return NO_PLACE;
 }
@@ -958,9 +1000,9 @@ MB_PART(u32, disk_of_owner, c)
 MB_PART_OF(u64, ns_of_run, c, place)
 {
 	const struct member *m = member_of(c, place);
-	u32 may_own = oldest_of_all == ~0ull || free_mirrors >= 2;
+	u32 may_own = first_of_all == ~0ull || free_mirrors >= 2;
 
-	if (place != own_disk && m->is_disk && (!may_own || is_dedicated(m, c->now_ns)))
+	if (place != own_disk && m->is_disk && (!may_own || !is_free(m, c->now_ns)))
 		return ~0ull;
 	return place == own_disk && m->is_disk ? sequential_ns(m, c->length) : run_ns(c, m);
 }
@@ -975,8 +1017,7 @@ MB_PART(u32, dedicated_disk, c)
 	best = disk_of_owner(c);
 	if (best != NO_PLACE)
 		return best == UNDEDICATED ? NO_PLACE : best;
-	/* Of several readers the oldest is served first. */
-	if (own_disk == NO_PLACE && oldest_of_all < now.run.id)
+	if (own_disk == NO_PLACE && first_of_all < now.claim)
 		return NO_PLACE;
 	MB_EACH_MIRROR(c, i) {
 		u64 ns = ns_of_run(c, i);
@@ -1131,6 +1172,7 @@ MB_PART_OF(u32, record_choice, c, chosen)
 {
 	u32 is_background = c->flags & MB_BACKGROUND, due = NO_PLACE;
 	struct member *m = member_of(c, chosen);
+	u64 offset = c->mirror[chosen & (MB_MIRRORS_MAX - 1)].offset;
 
 	MB_EACH_MIRROR(c, i) {
 		struct member *other = member_of(c, i);
@@ -1144,11 +1186,11 @@ MB_PART_OF(u32, record_choice, c, chosen)
 	}
 	begin_read(m, c->now_ns);
 	if (now.is_owner) {
-		read_as_owner(m, c->stream, c->now_ns);
+		read_as_owner(m, c->stream, offset + c->length, c->now_ns);
 		return due;
 	}
 	release(m);
-	move_centre(m, c->mirror[chosen & (MB_MIRRORS_MAX - 1)].offset);
+	move_centre(m, offset);
 	if (!is_background)
 		read_as_sharer(m, c->now_ns);
 	return due;
@@ -1168,10 +1210,11 @@ MB_CHOOSE(c)
 	u32 place, probed, second, set;
 
 	take_run(c);
+	find_stream(c);
+	now.claim = (u64)mb_log2(now.depth) << CLAIM_RUN_BITS | now.run.id;
 	place = dedicated_disk(c);
 	now.is_owner = place != NO_PLACE;
 	update_loads(c);
-	find_stream(c);
 	if (place == NO_PLACE)
 		place = disk_of_strip(c);
 	if (place == NO_PLACE)
@@ -1224,13 +1267,15 @@ MB_SUBMIT(e)
 MB_COMPLETE(e)
 {
 	struct member *m = &members[e->member & (MEMBERS_MAX - 1)];
-	u32 is_owner = m->owner && m->owner_stream == e->stream;
+	u32 is_owner = m->owner && m->owner_stream == e->stream && m->owner_in_flight;
 
 	complete_of_stream(e);
 	if (e->result != MB_OK)
 		return;
-	if (is_owner)
+	if (is_owner) {
+		m->owner_in_flight--;
 		m->owner_read_at_ns = e->now_ns;
+	}
 	complete_io(m, e, is_owner);
 }
 

@@ -142,3 +142,12 @@ fn a_background_read_keeps_off_the_disk_that_a_sequential_reader_has() {
         assert!(rate > 150.0, "{rate} MB/s, seed {seed}");
     }
 }
+
+/// Every other chunk of a disk of the far layout is a copy in its second half.
+#[test]
+fn a_sequential_reader_of_the_far_layout_reads_both_disks() {
+    let array = EQUAL.replace("profile = \"raid1\"", "layout = \"md-raid10-far:2\"");
+    let job = "[one]\nioengine=psync\nrw=read\nbs=128k\nsize=5%\ntime_based\nruntime=4\n";
+    let share = share(&play_job(&array, job, 1), 1, 4);
+    assert!((0.4..0.6).contains(&share), "{share}");
+}

@@ -6,12 +6,12 @@
 //!
 //! **Flash** works in parallel, so a read that shares the device costs little more than one alone.
 //! Two numbers describe that: the latency of a small read with nothing else in flight, and the time
-//! that each I/O in flight adds to a wait. The latency follows the lowest waits and, where nothing
-//! else was in flight, the mean. The time per I/O is fitted to the waits by normalised least mean
-//! squares (Widrow and Hoff), damped for small loads, which say little about large ones. A third
-//! number is the cost of a read that begins where the last one ended, because flash reads ahead. A
-//! fourth is the mean time by which reads take longer than expected: behind writes, a collection of
-//! garbage, a stall.
+//! that each I/O in flight adds to a wait. The latency follows the lowest waits, where nothing else
+//! was in flight the mean, and slowly what the load does not explain. The time per I/O is fitted to
+//! the waits by normalised least mean squares (Widrow and Hoff), damped for small loads, which say
+//! little about large ones. A third number is the cost of a read that begins where the last one
+//! ended, because flash reads ahead. A fourth is the mean time by which reads take longer than
+//! expected: behind writes, a collection of garbage, a stall.
 
 use super::load::IO;
 
@@ -113,11 +113,11 @@ impl FlashEstimator {
             return;
         }
         let above_ns = wait_ns - self.latency_ns as i64;
-        let shift = match above_ns < 0 || sample.was_alone {
-            true => weight_shift(sample.reads, 3),
-            false => 12,
+        let step_ns = match above_ns < 0 || sample.was_alone {
+            true => above_ns >> weight_shift(sample.reads, 3),
+            false => (wait_ns - expected_ns).max(0) >> 12,
         };
-        self.latency_ns = (self.latency_ns as i64 + (above_ns >> shift)).max(1) as u64;
+        self.latency_ns = (self.latency_ns as i64 + step_ns).max(1) as u64;
     }
 }
 
@@ -128,5 +128,29 @@ fn weight_shift(reads: u32, usual: u32) -> u32 {
         1 => 0,
         2..FIRST_READS => 1,
         _ => usual,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latency_of_flash_that_is_never_idle_stays() {
+        let mut flash = FlashEstimator::default();
+        for reads in 1..100_000 {
+            let load = (500 + u64::from(reads) % 500) * IO;
+            let wait_ns = 100_000 + load * 10_000 / IO;
+            flash.add(&FlashSample {
+                work: IO,
+                load,
+                wait_ns,
+                was_alone: false,
+                is_sequential: false,
+                reads,
+            });
+        }
+        assert!(flash.latency_ns < 1_500_000, "{flash:?}");
+        assert!((8_000..11_000).contains(&flash.io_ns), "{flash:?}");
     }
 }

@@ -56,6 +56,12 @@ impl DecidingStream {
         self.counted != 0
     }
 
+    /// Number of I/O in flight, with those of streams that read alike.
+    #[inline]
+    pub(super) fn depth(&self) -> u32 {
+        self.depth
+    }
+
     /// How often an I/O of a stream with one in flight counts.
     #[inline]
     pub(super) fn weight(self) -> u64 {

@@ -5,7 +5,7 @@ use super::cost_model::CostModel;
 use super::fairness::{DecidingStream, StreamTable};
 use super::locality::Locality;
 use super::runs::SequentialRun;
-use super::stream_affinity::StreamAffinity;
+use super::stream_affinity::{DiskClaim, StreamAffinity};
 use crate::io::{MemberIo, Op, Outcome, Purpose};
 use crate::member::{MemberConfig, MemberIndex, MemberState, Members};
 use crate::policy::{Mirror, MirrorSet, Read};
@@ -110,17 +110,18 @@ impl MemberModel {
         offset: u64,
         read: &Read,
         run: &SequentialRun,
+        claim: DiskClaim,
         is_owner: bool,
         now: Nanos,
     ) {
         if is_owner {
-            self.affinity.read_as_owner(run, read, now);
+            self.affinity.read_as_owner(run, claim, read, offset, now);
             return;
         }
         self.affinity.release(run);
         self.locality.add(offset);
         if !read.background {
-            self.affinity.read_as_sharer(run, now);
+            self.affinity.read_as_sharer(run, claim, now);
         }
     }
 
@@ -164,6 +165,12 @@ impl MemberModels {
     pub(super) fn deciding(&self, read: &Read) -> DecidingStream {
         let stream = self.streams.deciding(read);
         if self.has(Component::Fairness) { stream } else { stream.without_fairness() }
+    }
+
+    /// The claim of a run to a disk.
+    #[inline]
+    pub(super) fn claim(&self, run: &SequentialRun, read: &Read) -> DiskClaim {
+        DiskClaim::new(run, self.streams.deciding(read).depth())
     }
 
     /// Records the load of each mirror. Returns what the decision on a read of the run needs to
@@ -212,10 +219,11 @@ impl MemberModels {
             others.for_each(|(_, it)| self.get_mut(it.member).affinity.release(run));
         }
         let has_disks = self.has_disks;
+        let claim = if has_disks { self.claim(run, read) } else { DiskClaim::NONE };
         let model = self.get_mut(mirrors[chosen].member);
         model.begin_read(now);
         if has_disks {
-            model.record_place(mirrors[chosen].offset, read, run, is_owner, now);
+            model.record_place(mirrors[chosen].offset, read, run, claim, is_owner, now);
         }
         let due = seen.probes & others;
         let may_probe = due != 0 && !read.background && self.has(Component::Probes);

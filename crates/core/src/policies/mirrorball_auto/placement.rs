@@ -3,14 +3,18 @@
 //!
 //! A sequential reader gets a disk if another mirror is left for the rest. The last disk that is
 //! left is dedicated to no run while there is more than one reader: all runs without a disk share
-//! it. Of several readers the oldest is served first, so that over the pairs of a raid10 the same
-//! one is served everywhere. An owner whose disk is much slower than another free one moves there.
+//! it. Of several readers the one with the fewest I/O in flight is served first, for it loses most
+//! where it shares; of equal ones the oldest, so that over the pairs of a raid10 the same one is
+//! served everywhere. An owner whose disk is much slower than another free one moves there. Where
+//! its disk has the next piece far from the last one, as every other chunk in md's far layout, it
+//! takes the disk of the copy with the lowest offset, and so reads all disks in sequence.
 //! Background readers get no disk, because no client waits for them. Nor does any reader while the
 //! disks are written.
 
 use super::components::Component;
 use super::member_model::{MemberModel, MemberModels};
 use super::runs::SequentialRun;
+use super::stream_affinity::DiskClaim;
 use crate::policy::{Mirror, Read};
 use crate::units::Nanos;
 
@@ -45,7 +49,8 @@ impl MemberModels {
         mirrors: &[Mirror],
         now: Nanos,
     ) -> Option<usize> {
-        let (mut own, mut oldest, mut free) = (None, u64::MAX, 0);
+        let claim = self.claim(run, read);
+        let (mut own, mut first, mut free) = (None, DiskClaim::NONE, 0);
         for (place, mirror) in mirrors.iter().enumerate() {
             let affinity = &self.of(mirror).affinity;
             if affinity.was_written(now) {
@@ -53,16 +58,19 @@ impl MemberModels {
             }
             let is_dedicated = affinity.is_dedicated(now);
             if is_dedicated && affinity.is_owner(run) {
+                if !affinity.goes_on_at(mirror.offset) {
+                    return self.disk_of_first_copy(mirrors);
+                }
                 if affinity.owner_reads() < READS_BEFORE_MOVE {
                     return Some(place);
                 }
                 own = Some(place);
             }
-            free += usize::from(!is_dedicated || affinity.is_owner(run));
-            oldest = oldest.min(affinity.oldest_sharer(run, now));
+            free += usize::from(affinity.is_free_for(claim, now));
+            first = first.min(affinity.first_sharer(run, now));
         }
-        let may_own = oldest == u64::MAX || free >= 2;
-        if own.is_none() && (oldest < run.id || !may_own) {
+        let may_own = first == DiskClaim::NONE || free >= 2;
+        if own.is_none() && (first < claim || !may_own) {
             return None;
         }
         let cost = |(place, mirror): (usize, &Mirror)| {
@@ -70,9 +78,9 @@ impl MemberModels {
             let alone_ns = model.sequential_ns(read.length);
             let cost_ns = match model.is_disk {
                 true if own == Some(place) => return Some((alone_ns, place)),
-                true if !may_own || affinity.is_dedicated(now) => return None,
+                true if !may_own || !affinity.is_free_for(claim, now) => return None,
                 true => alone_ns + model.io_ns() / u64::from(run.reads.min(SEEK_SPREAD_READS)),
-                false if affinity.oldest_sharer(run, now) != u64::MAX => {
+                false if affinity.first_sharer(run, now) != DiskClaim::NONE => {
                     model.wait_ns(model.load, read.length)
                         + model.delay_ns(model.load, read.length, true)
                 }
@@ -81,6 +89,12 @@ impl MemberModels {
             Some((cost_ns + cost_ns / 4, place))
         };
         let place = mirrors.iter().enumerate().filter_map(cost).min()?.1;
+        self.of(&mirrors[place]).cost.is_disk.then_some(place)
+    }
+
+    /// The disk with the copy at the lowest offset.
+    fn disk_of_first_copy(&self, mirrors: &[Mirror]) -> Option<usize> {
+        let place = (0..mirrors.len()).min_by_key(|&place| mirrors[place].offset)?;
         self.of(&mirrors[place]).cost.is_disk.then_some(place)
     }
 

@@ -130,6 +130,18 @@ fn a_disk_is_dedicated_to_a_stream() {
 }
 
 #[test]
+fn other_reads_of_the_owners_stream_do_not_keep_its_disk() {
+    let mut script = with_dedicated_disk();
+    script.play(&Step::Eligible(&[1]));
+    for number in 0..12 {
+        assert_eq!(script.read((500 + number % 7) * GIB + MIB, 4096, 1), 1);
+        end(&mut script, 1, 8);
+    }
+    script.play(&Step::Eligible(&[1, 2]));
+    assert_eq!(script.read(505 * GIB, 4096, 2), 1, "the disk is free, and reads there");
+}
+
+#[test]
 fn a_lone_read_goes_to_a_dedicated_disk_if_the_other_queue_is_longer_than_the_seeks() {
     // At most 1.8 accesses for the seek there, and two for the owner's, which it delays, for each
     // read of its workload. The larger read is of another workload than those in flight, each of
@@ -163,6 +175,28 @@ fn a_second_stream_gets_the_other_disk() {
         }
     }
     assert_ne!(disks[0], disks[1]);
+}
+
+/// Two streams with twelve reads in flight have a disk each when a lone reader comes.
+#[test]
+fn the_reader_with_the_fewest_reads_in_flight_gets_a_disk() {
+    let mut script = with_dedicated_disk();
+    let read = |script: &mut Script, stream: u64, number: u64| {
+        script.read((500 + 20 * stream) * GIB + number * 128 * KIB, 128 * KIB, stream)
+    };
+    for number in 0..16 {
+        assert_eq!(script.read(500 * GIB + (12 + number) * 128 * KIB, 128 * KIB, 1), 1);
+        let second = read(&mut script, 2, number);
+        assert!(second == 2 || number < 4, "read {number}: {second}");
+    }
+    let lone: Vec<u64> = (0..8)
+        .map(|number| {
+            let devid = read(&mut script, 3, number);
+            end(&mut script, devid, 1);
+            devid
+        })
+        .collect();
+    assert_eq!(lone[4..], [1; 4], "{lone:?}");
 }
 
 #[test]
