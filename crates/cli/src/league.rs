@@ -41,7 +41,7 @@ Examples:
   mirrorball league --quick
   mirrorball league --sample 20 --subject program:mine.wasm
   mirrorball league --quick --subject research/sed,zfs/mirror
-  mirrorball league --sample 500 --seed 53 --all --format markdown
+  mirrorball league --sample 500 --seed 71 --all --format markdown
   mirrorball league --sample 100 --list
   mirrorball league --sample 100 --pairing 37")]
 pub(crate) struct Args {
