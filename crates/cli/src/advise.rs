@@ -210,6 +210,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending, Failure> {
     let existing = check_outputs(args)?;
     let (array, mut jobs) = target::array_and_jobs(args);
     let target = target::find(args, array)?;
+    target::check_copies(&target.array)?;
     if let Some(load) = &args.load {
         jobs = vec![target::fitted_job(&target, load).map_err(Failure::WrongUse)?];
     }

@@ -1,12 +1,13 @@
 //! Pasted texts and array files, as lists of disks that a person can correct.
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use mirrorball_core::units::format_bytes;
 use mirrorball_disk::array_file::{AddedMember, ArrayEdit, ArrayFile, MemberSource, MemberSpec};
 use mirrorball_host::detect::{
     DetectError, DetectedArray, detect_all, detect_without_copies, file_stem, pasted_machine,
     topmost, what_to_paste,
 };
+use mirrorball_lab::evaluation::advice::state::lost_data;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -58,11 +59,16 @@ pub(crate) fn understand(text: &str) -> Result<Value> {
 
 fn detected(array: DetectedArray) -> Result<Value> {
     let (summary, name) = (array.summary(), array.name.clone());
-    let is_running = !array.condition.is_stopped();
-    let advised = array.into_advised().filter(|_| is_running);
-    let (array, out) = advised.ok_or_else(|| {
-        anyhow!("{summary}: it serves no reads\n  help: start it, or replace what has failed")
-    })?;
+    if array.condition.is_stopped() {
+        bail!("{summary}: it serves no reads\n  help: start it");
+    }
+    let file = array.array_file();
+    let Some((array, out)) = array.into_advised() else {
+        bail!("{summary}: no member has the data\n  help: get one back into service first");
+    };
+    if let Some(lost) = lost_data(&ArrayFile::parse(&file, &format!("{name}.toml"))?.spec) {
+        bail!("{summary}: {lost}");
+    }
     let mut value = listed(&file_stem(&name), &array.array_file())?;
     value["summary"] = json!(summary);
     value["condition"] = json!(array.condition_text());

@@ -14,7 +14,7 @@ use mirrorball_lab::evaluation::advice::maintenance::Maintenance;
 use mirrorball_lab::evaluation::advice::question::{
     AdviceQuestion, QuestionOptions, Share, devids_for_choice,
 };
-use mirrorball_lab::evaluation::advice::state::{first_steps, remark_on_rate};
+use mirrorball_lab::evaluation::advice::state::{first_steps, lost_data, remark_on_rate};
 use mirrorball_lab::evaluation::advice::text;
 use mirrorball_lab::experiment::build::BuildIdentity;
 use mirrorball_lab::experiment::executor::CellExecutor;
@@ -224,6 +224,9 @@ fn advised(name: &str, text: &str, system: Option<String>) -> Result<(ArrayFile,
         (Some(source), None) => ChosenSystem::found(&source.system, source.version.as_deref())?,
         (None, None) => ChosenSystem::found("md", None)?,
     };
+    if let Some(lost) = lost_data(&file.spec) {
+        bail!("no advice for {}: {lost}", file.spec.name);
+    }
     if let Some(whole) = advised_array::whole(&file) {
         file = read(name, &whole)?;
     }

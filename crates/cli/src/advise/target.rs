@@ -16,7 +16,7 @@ use mirrorball_lab::evaluation::advice::advised_array;
 use mirrorball_lab::evaluation::advice::answer::OutOfService;
 use mirrorball_lab::evaluation::advice::chosen_system::VERSION;
 use mirrorball_lab::evaluation::advice::question::devids_for_choice;
-use mirrorball_lab::evaluation::advice::state::first_steps;
+use mirrorball_lab::evaluation::advice::state::{first_steps, lost_data};
 use mirrorball_lab::experiment::inputs::{builtin_job_names, load_array};
 use mirrorball_lab::experiment::systems;
 use mirrorball_trace::{TraceFile, TraceSummary};
@@ -81,9 +81,13 @@ pub(super) fn find(args: &Args, array: Option<&String>) -> Result<AdviseTarget, 
         screen::say_later(format_args!("note: {note}"));
     }
     check_running(&detected.name, detected.condition_text().as_deref())?;
-    let name = detected.name.clone();
+    // An array file has a member in service.
     if detected.clone().into_advised().is_none() {
-        return Err(no_copy(&name));
+        return Err(Failure::Fault(anyhow!(
+            "no advice for {}: all its members have failed, so no member has the data\n  help: \
+             replace none of them; get one of them back into service first, or restore a backup",
+            detected.name
+        )));
     }
     let (condition, activity) = (detected.condition_text(), detected.condition.activity.clone());
     let path = save(&detected.name, &detected.array_file()).map_err(Failure::WrongUse)?;
@@ -125,11 +129,13 @@ pub(super) fn check_running(name: &str, condition: Option<&str>) -> Result<(), F
     )))
 }
 
-fn no_copy(name: &str) -> Failure {
-    Failure::Fault(anyhow!(
-        "no advice for {name}: all its members have failed, so no member has the data\n  help: \
-         replace none of them; get one of them back into service first, or restore a backup"
-    ))
+/// Checks that each block of an array has a copy.
+pub(super) fn check_copies(array: &str) -> Result<(), Failure> {
+    let (_, spec) = load_array(array).map_err(Failure::WrongUse)?;
+    match lost_data(&spec) {
+        Some(lost) => Err(Failure::Fault(anyhow!("no advice for {}: {lost}", spec.name))),
+        None => Ok(()),
+    }
 }
 
 /// The failure to find an array at a path, which may be that of an array file.

@@ -45,9 +45,10 @@ pub enum AddedMember {
 }
 
 /// The keys of a member that describe its disk, and not its place in the array.
-const OF_DISK: [&str; 17] = [
+const OF_DISK: [&str; 18] = [
     "model", "path", "uri", "size", "begin", "length", "set", "fault", "rotational", "optimal_io",
-    "device", "kernel_name", "confidence", "write_mostly", "rebuilding", "failed", "errors",
+    "device", "kernel_name", "confidence", "write_mostly", "rebuilding", "failed", "state",
+    "errors",
 ];
 
 impl ArrayEdit {

@@ -14,9 +14,9 @@ use mirrorball_core::member::{MemberConfig, MemberState};
 use mirrorball_core::units::{format_bytes, parse_bytes};
 
 /// The keys of a member of any kind, and those that only a modelled one has.
-const COMMON: [&str; 14] = [
+const COMMON: [&str; 15] = [
     "devid", "path", "begin", "uri", "rotational", "optimal_io", "priority", "write_mostly",
-    "rebuilding", "failed", "device", "kernel_name", "confidence", "errors",
+    "rebuilding", "failed", "device", "kernel_name", "confidence", "state", "errors",
 ];
 const MODELLED: [&str; 8] = ["model", "count", "link", "set", "size", "length", "fault", "cache"];
 
@@ -128,6 +128,7 @@ fn read_member(
         device: section.printable_text("device")?.map(|text| text.value.to_owned()),
         kernel_name: section.printable_text("kernel_name")?.map(|text| text.value.to_owned()),
         confidence: read_confidence(section)?,
+        system_state: section.printable_text("state")?.map(|text| text.value.to_owned()),
         errors: section.printable_text("errors")?.map(|text| text.value.to_owned()),
         line: section.line(),
     };

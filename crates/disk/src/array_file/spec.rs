@@ -103,6 +103,8 @@ pub struct MemberSpec {
     pub device: Option<String>,
     /// The name of the kernel for that device, where it is not the end of its path.
     pub kernel_name: Option<String>,
+    /// State of that device as the system writes it, such as `OFFLINE`, if it is not in service.
+    pub system_state: Option<String>,
     /// Errors that the system has counted for that device, in words.
     pub errors: Option<String>,
     /// How well its model is known to fit that device.

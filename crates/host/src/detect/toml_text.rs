@@ -150,7 +150,8 @@ impl DetectedArray {
             line(text, "write_mostly = true");
         }
         if member.is_failed {
-            line(text, &format!("failed = true # state: {}", printable(&member.state)));
+            line(text, "failed = true");
+            key(text, "state", &member.state);
         } else if member.is_rebuilding {
             let recovered = size(self.recovered_bytes(member));
             let state = printable(&member.state);

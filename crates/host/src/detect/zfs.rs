@@ -233,7 +233,10 @@ impl ZfsPool {
             stand_in: stand_ins.next(),
             degraded: missing > 0 || self.state == "DEGRADED",
             missing,
-            activity: runs.then(|| first.to_owned()),
+            activity: match self.state.as_str() {
+                "SUSPENDED" | "UNAVAIL" => Some("suspended".to_owned()),
+                _ => runs.then(|| first.to_owned()),
+            },
             progress_percent: progress.and_then(|it| it.parse().ok()).filter(|_| runs),
             hours_left: self.hours_left().filter(|_| runs),
             has_damaged_files: self.has_damaged_files,

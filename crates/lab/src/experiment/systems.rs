@@ -88,11 +88,14 @@ pub struct System {
     pub restore: Option<String>,
     /// Command that takes a failed member out, before `replace`.
     pub remove: Option<String>,
-    /// True if it rebuilds onto a free spare by itself.
-    #[serde(default)]
-    pub takes_spares: bool,
-    /// Command that puts the disk `/dev/NEW` in the place of a failed member.
+    /// How to find out why it does not rebuild onto a free spare; none if it never does by itself.
+    pub spare: Option<String>,
+    /// Commands, one a line, that put the disk `/dev/NEW` in the place of a failed member.
     pub replace: Option<String>,
+    /// Command that takes back a member that was taken offline, or is connected again.
+    pub online: Option<String>,
+    /// What to do where some data have no copy left.
+    pub lost: Option<String>,
     /// Command that mounts it without the failed member, which `replace` needs.
     pub unmounted: Option<String>,
     /// Command that shows the state of the members and what runs in the background.

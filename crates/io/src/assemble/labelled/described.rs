@@ -28,6 +28,7 @@ pub(super) fn array_spec(volume: &ExaminedVolume, devices: &[ExaminedDevice]) ->
         partition: None,
         device: None,
         kernel_name: None,
+        system_state: None,
         errors: None,
         confidence: None,
         line: 0,

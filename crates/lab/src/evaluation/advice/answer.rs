@@ -107,7 +107,7 @@ pub struct AnsweredMember {
     pub confidence: Option<&'static str>,
     /// False for a member that is missing or has failed.
     pub is_in_service: bool,
-    /// What its owner should do; none if nothing, or if its disk is not known.
+    /// Its state on the machine, if it is simulated in service and is not.
     pub remark: Option<&'static str>,
 }
 
@@ -263,10 +263,7 @@ impl ArrayAnswer {
         for failed in out.iter().filter(|it| it.is_failed) {
             for member in self.members.iter_mut().filter(|it| it.devid == failed.devid) {
                 member.is_in_service = false;
-                member.remark = Some(match self.advice.is_of_paths {
-                    true => "this path is down: repair it first",
-                    false => "failed: replace it first",
-                });
+                member.remark = Some("out of service now");
             }
         }
     }

@@ -4,7 +4,8 @@
 use super::answer::{ArrayAnswer, OutOfService};
 use super::figure_text::hours_text;
 use super::maintenance::Maintenance;
-use crate::experiment::systems::{System, is_plain, state_command};
+use crate::experiment::systems::{System, find, is_plain, state_command};
+use mirrorball_core::geometry::LayoutKind;
 use mirrorball_disk::array_file::{ArraySpec, MemberSpec};
 
 /// The end of a state that says how long its work still takes.
@@ -71,27 +72,15 @@ fn steps(
             let new = NewDisks { add, spares };
             return format!("{state}: {}", replacement(system, array, (out, new), &shown));
         }
-        let [named, compact, spread] =
-            [&system.errors, &system.compact, &system.spread].map(shown_by);
-        match state.split(' ').next() {
-            Some("some") => {
-                format!("{state}, with no good copy: restore them from a backup{named}")
-            }
-            Some("no") => format!(
-                "{state}: give back chunks that are half empty first{compact}, or writes of \
-                 metadata may find no space"
-            ),
-            Some("nothing") => {
-                format!("{state}: spread the data first{spread}, else no read uses it")
-            }
-            Some("nearly") => format!("{state}: free space first, or add a disk{shown}"),
-            _ if is_copying(state) => {
-                let danger = format!("; until then {}", danger(array.members.len() - 1));
-                let danger = if is_recovering { danger } else { String::new() };
-                format!("{state}: wait for its end first{shown}{danger}")
-            }
-            _ => format!("{state}: until it ends, reads are slower than below{shown}"),
+        if is_lasting(state) {
+            return lasting_step(state, condition, shown_by, system);
         }
+        if is_copying(state) {
+            let danger = format!("; until then {}", danger(array.members.len() - 1));
+            let danger = if is_recovering { danger } else { String::new() };
+            return format!("{state}: wait for its end first{shown}{danger}");
+        }
+        format!("{state}: until it ends, reads are slower than below{shown}")
     };
     let is_degraded = states.iter().take_while(|state| state.starts_with("degraded")).count();
     let mut steps: Vec<String> = states.into_iter().map(step).collect();
@@ -127,7 +116,7 @@ fn counted_errors(array: &ArraySpec, out: &[OutOfService], shown: &str) -> Optio
 pub(super) struct RunningWork<'a> {
     /// Such as `recovery`.
     work: &'a str,
-    pub(super) is_scrub: bool,
+    is_scrub: bool,
     /// The part that is done.
     done: f64,
     /// How long the rest takes, such as `1.6 h`.
@@ -136,20 +125,27 @@ pub(super) struct RunningWork<'a> {
 }
 
 impl<'a> RunningWork<'a> {
-    /// The work that a condition names.
+    /// The scrub or rebuild that a condition names.
     pub(super) fn of(condition: &'a str) -> Option<RunningWork<'a>> {
         let state = condition.split("; ").find(|state| state.ends_with(LEFT))?;
         let (front, left) = state.trim_end_matches(LEFT).rsplit_once(", ")?;
         let (number, unit) = left.split_once(' ')?;
         let minutes = if unit == "min" { 60.0 } else { 1.0 };
         let (work, percent) = front.split_once(" at ")?;
+        let is_scrub = ["check", "repair", "scrub"].contains(&work);
+        (is_scrub || ["recovery", "resilver"].contains(&work)).then_some(())?;
         Some(RunningWork {
             work,
-            is_scrub: ["check", "repair", "scrub"].contains(&work),
+            is_scrub,
             done: percent.trim_end_matches(" %").parse::<f64>().ok()? / 100.0,
             left,
             hours_left: number.parse::<f64>().ok()? / minutes,
         })
+    }
+
+    /// True if the row has the simulated times of this work: of a rebuild, those of its rest.
+    pub(super) fn is_of(&self, row: &str) -> bool {
+        if self.is_scrub { row.starts_with("scrub") } else { row.ends_with(" left)") }
     }
 }
 
@@ -163,9 +159,9 @@ pub fn remark_on_rate(
     const MANY: f64 = 3.0;
     /// The simulated time of an idle array is longer by this factor.
     const FASTER: f64 = 1.25;
-    let RunningWork { work, is_scrub, done, left, hours_left } = RunningWork::of(condition?)?;
-    let rows = maintenance?.work.iter().filter(|row| row.work.starts_with("scrub") == is_scrub);
-    // Of a rebuild only what is left is simulated.
+    let running = RunningWork::of(condition?)?;
+    let RunningWork { work, is_scrub, done, left, hours_left } = running;
+    let rows = maintenance?.work.iter().filter(|row| running.is_of(&row.work));
     let part = if is_scrub { 1.0 - done } else { 1.0 };
     let simulated = rows.filter_map(|row| Some((row.load, row.times.first()?.hours? * part)));
     let simulated: Vec<(&str, f64)> = simulated.collect();
@@ -203,20 +199,20 @@ struct NewDisks<'a> {
     spares: &'a [String],
 }
 
-/// The commands that replace failed members, by spares first.
+/// The commands that replace failed members, by spares first; to remove them only, if `is_removal`.
 fn commands(
     system: &System,
     array: &ArraySpec,
     failed: &[&MemberSpec],
     NewDisks { add, spares }: NewDisks<'_>,
-) -> Vec<String> {
+    is_removal: bool,
+) -> String {
     let removal = |member: &&MemberSpec| {
         let template = system.remove.as_ref().filter(|_| member.device.is_some());
-        template.map(|template| state_command(template, array, Some(member)))
+        template.map(|template| vec![state_command(template, array, Some(member))])
     };
     let replacement = |(place, member): (usize, &&MemberSpec)| {
         let new = match (spares.get(place), failed.len()) {
-            (Some(_), _) if system.takes_spares => return None,
             (Some(spare), _) if is_plain(spare) => spare.clone(),
             (_, 1) => "/dev/NEW".to_owned(),
             _ => format!("/dev/NEW-{}", member.devid),
@@ -224,16 +220,22 @@ fn commands(
         let flagged = add.iter().find(|command| command.ends_with(&new)).cloned();
         let template = system.replace.as_ref()?;
         let plain = || state_command(template, array, Some(member)).replace("/dev/NEW", &new);
-        Some(flagged.unwrap_or_else(plain))
+        Some(flagged.unwrap_or_else(plain).lines().map(str::to_owned).collect())
     };
     let removals = failed.iter().filter_map(removal);
-    let all = removals.chain(failed.iter().enumerate().filter_map(replacement));
+    let added = failed.iter().enumerate().filter(|_| !is_removal).filter_map(replacement);
+    let added: Vec<Vec<String>> = added.collect();
+    // Each command for all members, then the next.
+    let lines = added.iter().map(Vec::len).max().unwrap_or(0);
+    let added = (0..lines).flat_map(|line| added.iter().filter_map(move |it| it.get(line)));
+    let all = removals.flatten().chain(added.cloned());
     let mut all: Vec<String> = all.map(|command| format!("`{command}`")).collect();
     all.dedup();
-    all
+    all.join(", ")
 }
 
-/// Which members are to be replaced, and how: with the flag of the advice, if that gives it one.
+/// What comes first for members that are not in service: the disk of one that was taken offline, or
+/// removed, is not replaced.
 fn replacement(
     system: &System,
     array: &ArraySpec,
@@ -245,32 +247,123 @@ fn replacement(
     if failed.is_empty() {
         return format!("find the member that is missing or not online first{shown}");
     }
-    let devids: Vec<String> = failed.iter().map(|member| member.devid.to_string()).collect();
-    let (devids, spares) = (devids.join(" and "), new.spares.len());
-    let mut text = match system.takes_spares && spares >= failed.len() {
-        true => format!("it is rebuilt onto a spare by itself{shown}; take devid {devids} out"),
-        false => format!("replace devid {devids} first"),
+    let back = |member: &&&MemberSpec| {
+        let command = state_command(system.online.as_ref()?, array, Some(member));
+        match member.system_state.as_deref()? {
+            "OFFLINE" => Some(format!("take devid {} online first: `{command}`", member.devid)),
+            "REMOVED" => {
+                Some(format!("connect devid {} again first, then `{command}`", member.devid))
+            }
+            _ => None,
+        }
     };
-    let commands = commands(system, array, &failed, new);
-    if !commands.is_empty() {
-        text += &format!(": {}", commands.join(", "));
-    }
+    let mut texts: Vec<String> = failed.iter().filter_map(|it| back(&it)).collect();
+    let broken: Vec<&MemberSpec> = failed.iter().filter(|it| back(it).is_none()).copied().collect();
+    let devids: Vec<String> = broken.iter().map(|member| member.devid.to_string()).collect();
+    let devids = devids.join(" and ");
+    let spare = system.spare.as_ref().filter(|_| new.spares.len() >= broken.len());
+    let commands = commands(system, array, &broken, new, spare.is_some());
+    texts.extend(match (spare, commands.as_str()) {
+        _ if broken.is_empty() => None,
+        (Some(why), "") => Some(spare_step(array, why)),
+        (Some(why), commands) => {
+            Some(format!("{}; then take devid {devids} out: {commands}", spare_step(array, why)))
+        }
+        (None, "") => Some(format!("replace devid {devids} first")),
+        (None, commands) => Some(format!("replace devid {devids} first: {commands}")),
+    });
     let is_mounted = array.source.as_ref().is_some_and(|source| source.mount.is_some());
     let mounting = system.unmounted.as_ref().filter(|_| !is_mounted);
     let present = array.members.iter().find(|member| !is_failed(member, out));
     let mounting = mounting.map(|template| state_command(template, array, present));
-    text += &mounting.map_or_else(String::new, |it| format!("; if it is not mounted: `{it}`"));
-    for (member, errors) in failed.iter().filter_map(|it| Some((it, it.errors.as_ref()?))) {
-        text += &format!(
-            "; devid {} has {errors}: its cable or its port can cause them, too",
+    texts.extend(mounting.map(|it| format!("if it is not mounted: `{it}`")));
+    for (member, errors) in broken.iter().filter_map(|it| Some((it, it.errors.as_ref()?))) {
+        texts.push(format!(
+            "devid {} has {errors}: its cable or its port can cause them, too",
             member.devid
-        );
+        ));
     }
     let copies = array.chunk_map().map_or(0, |map| map.copies());
     if failed.len() + 1 >= copies {
-        text += &format!("; {}", danger(array.members.len() - failed.len()));
+        texts.push(danger(array.members.len() - failed.len()).to_owned());
     }
-    text
+    texts.join("; ")
+}
+
+/// Why a free spare is not used: where all is well, its rebuild runs.
+fn spare_step(array: &ArraySpec, why: &str) -> String {
+    let why = state_command(why, array, None);
+    format!("a spare is free, but no rebuild runs: find out why first ({why})")
+}
+
+/// Why no advice is given for an array of which some data have no copy left, and what to do; none
+/// if each block has one. The chunks of btrfs may lie on any of its devices.
+pub fn lost_data(array: &ArraySpec) -> Option<String> {
+    let system = find(&array.source.as_ref()?.system).ok().filter(|it| !it.is_multipath)?;
+    let map = array.chunk_map().ok()?;
+    let is_out = |member: &&MemberSpec| !member.is_in_service();
+    let out: Vec<String> =
+        array.members.iter().filter(is_out).map(|it| it.devid.to_string()).collect();
+    let is_lost = match array.layout.kind() {
+        LayoutKind::Btrfs => out.len() >= map.copies(),
+        _ => map
+            .mirror_sets()
+            .any(|mut set| set.all(|(member, _)| !array.members[member.get()].is_in_service())),
+    };
+    let present = array.members.iter().find(|member| member.is_in_service());
+    let how = system.lost.as_ref().map(|it| state_command(it, array, present));
+    let how = how.unwrap_or_else(|| "get one of them back into service first".to_owned());
+    let condition = array.source.as_ref().and_then(|source| source.condition.as_deref());
+    let is_suspended = condition.is_some_and(|it| it.split("; ").any(|it| it == "suspended"));
+    let why = match out.is_empty() {
+        true => "the pool is suspended".to_owned(),
+        false => format!("out of service: devid {}", out.join(" and ")),
+    };
+    (is_lost || is_suspended).then(|| {
+        format!(
+            "some data have no copy left ({why})\n  help: replace no disk: {how}; or restore a \
+             backup"
+        )
+    })
+}
+
+/// The step for a state that lasts until its owner acts; `shown_by` has a command in brackets.
+fn lasting_step(
+    state: &str,
+    condition: &str,
+    shown_by: impl Fn(&Option<String>) -> String,
+    system: &System,
+) -> String {
+    let [named, compact, spread, shown] =
+        [&system.errors, &system.compact, &system.spread, &system.state].map(shown_by);
+    let is_balancing = condition.contains("balance");
+    let has_empty = condition.contains("; nothing");
+    match state.split(' ').next() {
+        Some("some") => format!("{state}, with no good copy: restore them from a backup{named}"),
+        Some("nothing") if is_balancing => {
+            format!("{state}: no read uses it until the balance has spread the data")
+        }
+        Some("nothing") => {
+            let when = if condition == state { "first" } else { "then" };
+            format!(
+                "{state}: spread the data {when}{spread}, which rewrites all of them: until then \
+                 no read uses it"
+            )
+        }
+        Some("nearly" | "no") if has_empty => format!(
+            "{state}: free space first, or add one more disk: each chunk needs several with room"
+        ),
+        Some("no") => format!(
+            "{state}: give back chunks that are half empty first{compact}, or writes of metadata \
+             may find no space"
+        ),
+        _ => format!("{state}: free space first, or add a disk{shown}"),
+    }
+}
+
+/// True if a state lasts until its owner acts, and slows no reads.
+fn is_lasting(state: &str) -> bool {
+    ["some ", "no ", "nothing ", "nearly "].iter().any(|word| state.starts_with(word))
 }
 
 impl ArrayAnswer {
@@ -281,7 +374,7 @@ impl ArrayAnswer {
 
     /// The array that the advice is for, if the real one is not as it should be.
     pub(super) fn advised_array(&self) -> Option<String> {
-        self.condition.as_ref()?;
+        let condition = self.condition.as_ref()?;
         let is_unknown = |member: &&super::answer::AnsweredMember| {
             !member.is_in_service && member.remark.is_none()
         };
@@ -296,6 +389,9 @@ impl ArrayAnswer {
         }
         if self.advice.is_of_paths {
             return Some("The advice is for the time when all paths are up".to_owned());
+        }
+        if condition.split("; ").all(is_lasting) {
+            return None;
         }
         let whole = "The advice is for the array when it is whole and idle";
         Some(match (in_service.next(), in_service.next()) {

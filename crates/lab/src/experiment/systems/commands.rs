@@ -79,7 +79,7 @@ impl Commands {
     }
 
     /// Says that `undo` restores the default, where what is in force is not known.
-    pub(crate) fn note_unknown_before(&mut self) {
+    pub(crate) fn note_unknown_before(&mut self, is_flag: bool) {
         if self.undo.is_empty() {
             return;
         }
@@ -87,6 +87,7 @@ impl Commands {
             format!("{it}{} ", if it.ends_with('.') { "" } else { "." })
         });
         let other = match self.check {
+            Some(_) if is_flag => "leave it out if `check` shows the flag before",
             Some(_) => "if `check` shows another value before, set that instead",
             None => "if another value is in force now, set that instead",
         };
@@ -164,7 +165,7 @@ impl Setting {
         };
         let is_stated = |it: &ArraySource| it.policy.is_some() || it.in_force.is_some();
         if now.is_default && !array.source.as_ref().is_some_and(is_stated) {
-            commands.note_unknown_before();
+            commands.note_unknown_before(self.offer.modifier.as_deref() == Some(FLAG));
         }
         commands.placeholders = system.placeholders(|word| commands.has(word));
         commands
@@ -295,7 +296,7 @@ impl System {
     }
 }
 
-/// A command about the state of an array, or of a member of it, from a template of its system.
+/// Text with commands about the state of an array, or of a member, from a template of its system.
 pub fn state_command(template: &str, array: &ArraySpec, member: Option<&MemberSpec>) -> String {
     let source = array.source.clone().unwrap_or_default();
     let known = |value: Option<String>, unknown: &str| {
@@ -304,9 +305,14 @@ pub fn state_command(template: &str, array: &ArraySpec, member: Option<&MemberSp
     let devid = member.map_or(0, |member| member.devid);
     let name = |member: &MemberSpec| member.device.clone().or(member.kernel_name.clone());
     let device = member.and_then(name);
+    let devices = array.members.iter().map(|it| name(it).filter(|name| is_plain(name)));
+    let devices: Option<Vec<String>> = devices.collect();
+    let group = source.name.as_ref().and_then(|it| Some(it.split_once('/')?.0.to_owned()));
     let words = [
         (IN_SYSFS, in_sysfs(source.name.as_deref()).unwrap_or_else(|| IN_SYSFS.to_owned())),
+        ("{group}", known(group, "GROUP")),
         ("{array}", known(source.name, "ARRAY")),
+        ("{devices}", devices.map_or("DEVICES".to_owned(), |all| all.join(" "))),
         ("{mount}", known(source.mount, "MOUNT")),
         ("{devid}", devid.to_string()),
         ("{device}", known(device, &format!("{UNKNOWN_DEVICE}{devid}"))),

@@ -158,7 +158,7 @@ fn limit_commands(array: &ArraySpec, (system, limit): (&System, &WorkLimit), kib
     match source.and_then(|it| it.limit_kib).filter(|_| source.is_some_and(|it| it.limit_is_own)) {
         Some(own) => commands.undo = limit.knob.commands(system, array, own, None).set,
         None if source.is_none_or(|it| it.limit_kib.is_none()) => {
-            commands.note_unknown_before();
+            commands.note_unknown_before(false);
         }
         None => {}
     }

@@ -86,13 +86,22 @@ fn a_limit_costs_time_and_is_the_gain_of_a_reader() {
     assert_eq!(commands.undo, ["echo 30000 > /sys/block/md0/md/sync_speed_max"]);
     assert!(!commands.persist.unwrap().contains("undo"));
     assert!((md.work[3].times[0].bytes_per_s / (30_000.0 * 1024.0) - 1.0).abs() < 0.02);
-    let slow =
-        |state: &str| remark_on_rate(Some(state), Some(&measured_of(&own, &["md/raid1"], None)));
+    let second = "[[member]]\nmodel = \"hdd-7k2-ent\"\nrebuilding = \"300GB\"\n";
+    let rest = own.replace("count = 2\n", second);
+    let remark_of = |text: &str, state: &str| {
+        remark_on_rate(Some(state), Some(&measured_of(text, &["md/raid1"], None)))
+    };
+    let slow = |state: &str| remark_of(&rest, state);
     let remark = slow("degraded; recovery at 12.6 %, 5000 h left at its rate").unwrap();
     assert!(remark.starts_with("recovery: 5000 h left at its rate, but"), "{remark}");
     assert_eq!(slow("recovery at 12.6 %, 40 h left at its rate"), None);
     let remark = slow("recovery at 12.6 %, 30 min left at its rate").unwrap();
     assert!(remark.contains("at its rate, and ") && remark.contains("an idle array"), "{remark}");
+    // No member is being rebuilt.
+    for work in ["resync", "reshape", "balance", "recovery"] {
+        let state = format!("{work} at 95.0 %, 3 min left at its rate");
+        assert_eq!(remark_of(&own, &state), None);
+    }
     // btrfs has no limit until one is set, and it is of each device.
     let text = text.replace("layout = \"md-raid1\"", "profile = \"raid1\"");
     let btrfs = find("btrfs").unwrap();

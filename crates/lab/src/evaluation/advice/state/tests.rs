@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::evaluation::advice::tests::array;
-use crate::experiment::systems::find;
 use mirrorball_core::member::MemberState;
+use mirrorball_disk::array_file::ArrayFile;
 
 #[test]
 fn the_most_urgent_step_stands_first() {
@@ -70,9 +70,92 @@ fn a_free_spare_takes_the_place_of_a_failed_disk() {
     let zfs = step("zfs", &["sdc", "sdd"]);
     assert!(zfs.contains(": replace devid 1 first: `zpool replace md0 /dev/sda sdc`;"), "{zfs}");
     let md = step("md", &["sdc1"]);
-    let words = "service: it is rebuilt onto a spare by itself (`cat /proc/mdstat`); take devid \
-                 1 out: `mdadm /dev/md0 --remove /dev/sda`; one more failure";
-    assert!(md.contains(words) && !md.contains("NEW"), "{md}");
+    let parts = [
+        "service: a spare is free, but no rebuild runs: find out why first (`grep . ",
+        "`mdadm --readwrite /dev/md0`",
+        "); then take devid 1 out: `mdadm /dev/md0 --remove /dev/sda`; one more failure",
+    ];
+    assert!(parts.iter().all(|part| md.contains(part)) && !md.contains("NEW"), "{md}");
+}
+
+#[test]
+fn a_disk_that_was_taken_offline_or_removed_is_not_replaced() {
+    let step = |state: &str| {
+        let mut pool = array("zfs", "");
+        pool.members[1].state = MemberState::Failed;
+        pool.members[1].system_state = Some(state.to_owned());
+        let degraded = Some("degraded, 1 member out of service");
+        first_steps(find("zfs").unwrap(), &pool, degraded, &[], &[]).remove(0)
+    };
+    let steps = ["OFFLINE", "REMOVED", "FAULTED"].map(step);
+    let parts = [
+        "take devid 2 online first: `zpool online md0 /dev/sdb`; one more",
+        "connect devid 2 again first, then `zpool online md0 /dev/sdb`; one more",
+        "replace devid 2 first: `zpool replace md0 /dev/sdb /dev/NEW`; one more",
+    ];
+    assert!(steps.iter().zip(parts).all(|(step, part)| step.contains(part)), "{steps:?}");
+}
+
+#[test]
+fn a_new_disk_of_lvm_is_in_the_group_before_the_repair() {
+    let mut volume = array("lvm", "");
+    volume.source.as_mut().unwrap().name = Some("vg0/data".to_owned());
+    volume.members[1].state = MemberState::Failed;
+    let degraded = Some("degraded, 1 member out of service");
+    let step = first_steps(find("lvm").unwrap(), &volume, degraded, &[], &[]).remove(0);
+    let commands = "first: `pvcreate /dev/NEW`, `vgextend vg0 /dev/NEW`, `lvconvert --repair \
+                    vg0/data`, `vgreduce --removemissing vg0`";
+    assert!(step.contains(commands), "{step}");
+}
+
+/// A pair of a raid10, a mirror of a pool, and more devices of a btrfs than it can miss.
+#[test]
+fn where_a_block_has_no_copy_no_disk_is_replaced() {
+    let lost = |system: &str, layout: &str, failed: &[usize]| {
+        let mut text = format!("{layout}\n[source]\nsystem = \"{system}\"\nname = \"a0\"\n");
+        for member in 1..=4 {
+            let state = if failed.contains(&member) { "failed = true" } else { "" };
+            text += &format!(
+                "[[member]]\nmodel = \"hdd-7k2-ent\"\ndevice = \"/dev/sd{member}\"\n{state}\n"
+            );
+        }
+        lost_data(&ArrayFile::parse(&text, "a.toml").unwrap().spec)
+    };
+    let (near, zfs) = ("layout = \"md-raid10-near:2\"", "layout = \"zfs-mirror:2\"");
+    let btrfs = "profile = \"raid1\"";
+    for (system, layout, failed, how) in [
+        (
+            "md-raid10",
+            near,
+            &[1, 2],
+            "`mdadm --assemble --force /dev/a0 /dev/sd1 /dev/sd2 /dev/sd3",
+        ),
+        ("zfs", zfs, &[3, 4], "again, then `zpool clear a0`"),
+        ("btrfs", btrfs, &[1, 4], "`mount -o ro,degraded /dev/sd2 MOUNT`"),
+    ] {
+        let text = lost(system, layout, failed).unwrap();
+        let parts = ["some data have no copy left (out of", "replace no disk: connect", how];
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+        assert_eq!(lost(system, layout, &[2]), None);
+    }
+    for (system, layout) in [("md-raid10", near), ("zfs", zfs)] {
+        assert_eq!(lost(system, layout, &[2, 3]), None, "{system}: one of each pair");
+    }
+}
+
+#[test]
+fn a_balance_that_runs_or_cannot_work_is_not_started() {
+    let steps = |condition: &str| {
+        first_steps(find("btrfs").unwrap(), &array("btrfs", "pid"), Some(condition), &[], &[])
+    };
+    let running = steps("balance; nothing on devid 3");
+    assert!(running.iter().all(|it| !it.contains("balance start")), "{running:?}");
+    let full = steps(
+        "nearly full, 99 % of the data chunks is used, and none can be added; nothing \
+                      on devid 3",
+    );
+    assert!(full[0].contains("add one more disk: each chunk needs"), "{full:?}");
+    assert!(full[1].contains("spread the data then"), "{full:?}");
 }
 
 #[test]

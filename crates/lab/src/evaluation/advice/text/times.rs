@@ -12,7 +12,7 @@ use mirrorball_core::units::Nanos;
 pub(super) fn times(maintenance: &Maintenance, answer: &ArrayAnswer, style: Style) -> String {
     let shown = columns(&answer.advice);
     let running = answer.condition.as_deref().and_then(RunningWork::of);
-    let of_running = |work: &str| running.filter(|it| it.is_scrub == work.starts_with("scrub"));
+    let of_running = |work: &str| running.filter(|it| it.is_of(work));
     let places: Vec<Option<usize>> = shown
         .iter()
         .map(|(_, spec)| maintenance.policies.iter().position(|policy| policy == spec))
