@@ -427,7 +427,12 @@ fn an_answer_is_written_as_json_and_as_a_page() {
     let before = page.split(" title=\"hide md/raid1\"").next().unwrap();
     let number = before.rsplit("data-hide=").next().unwrap();
     assert!(!page.contains(&format!("[data-policy={number}]")), "the user's own policy is shown");
-    folder.refuses(&[&run[..], &more].concat(), &["page.html already exists", "--force"]);
+    // A page of ours is replaced, another file kept.
+    let again = [&run[..], &["--report", "page.html"]].concat();
+    stdout(&folder.run(&again));
+    assert!(!std::fs::read_to_string(folder.path("page.html")).unwrap().contains("What if"));
+    std::fs::write(folder.path("page.html"), "mine").unwrap();
+    folder.refuses(&again, &["page.html already exists", "--force"]);
 }
 
 #[test]

@@ -112,9 +112,13 @@ fn this_machine_is_watched_without_root_or_a_terminal() {
     place.refuses(&["watch", "/no/such/path"], &["/no/such/path"]);
     std::fs::write(place.path("md.txt"), "md0 : active raid1").unwrap();
     for command in ["watch", "tune", "bench"] {
-        let advise = [("-", "-"), ("md.txt", "- < md.txt"), ("two-ssd-raid1", "two-ssd-raid1")];
+        let advise = [
+            ("-", "-` reads pasted"),
+            ("md.txt", "- < md.txt` reads pasted"),
+            ("two-ssd-raid1", "two-ssd-raid1` simulates"),
+        ];
         for (target, words) in advise {
-            let help = format!("`mirrorball advise {words}` takes");
+            let help = format!("`mirrorball advise {words}");
             place.refuses(&[command, target], &["needs the running array", &help]);
         }
     }

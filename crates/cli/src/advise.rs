@@ -27,6 +27,7 @@ use mirrorball_lab::evaluation::advice::state::{first_steps, remark_on_rate};
 use mirrorball_lab::evaluation::advice::{effort, page, text};
 use mirrorball_lab::experiment::results::{self, Loaded};
 use mirrorball_lab::experiment::study::Criteria;
+use mirrorball_lab::report::is_page;
 use question::Question;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -170,8 +171,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_enum, default_value_t = AnswerFormat::Table)]
     format: AnswerFormat,
 
-    /// Also write an HTML page with the answer and charts to this file [default: report.html in the
-    /// results folder]
+    /// Also write an HTML page with the answer and charts to this file; an older page of this
+    /// program is replaced [default: report.html in the results folder]
     #[arg(long, value_name = "FILE.html", num_args = 0..=1,
           default_missing_value = report::IN_RESULTS, value_parser = report::page_file)]
     report: Option<PathBuf>,
@@ -294,8 +295,8 @@ fn finish(
         screen::say(format_args!("results are in {}", folder.display()));
     }
     if let Some(file) = &args.report {
-        let (path, of_page) = report::page_of(file, Path::new(&answer.array.results));
-        let existing = if of_page == Existing::Replace { of_page } else { existing };
+        let (path, older) = report::page_of(file, Path::new(&answer.array.results));
+        let existing = if older == Existing::Replace { older } else { existing };
         let Loaded { sets, .. } = results::load(&folders, &Criteria::default());
         let page = page::render(answer, &sets);
         output_file::write(&path, &page, existing).map_err(Failure::Fault)?;
@@ -324,6 +325,8 @@ fn check_outputs(args: &Args) -> Result<Existing, Failure> {
             let help = format!("which has the answer\n  help: give a file, for example {option}");
             return Err(Failure::WrongUse(anyhow!("{error}, {help}")));
         }
+        let of_page = what == "page" && is_page(path);
+        let existing = if of_page { Existing::Replace } else { existing };
         output_file::check(path, existing).map_err(Failure::WrongUse)?;
     }
     if let Some(path) = args.output.as_deref().filter(|it| it.extension() != Some("toml".as_ref()))

@@ -186,16 +186,21 @@ fn every_array(args: &Args, sysroot: &Sysroot) -> Result<(Vec<DetectedArray>, En
 /// The failure of a `command` on running arrays to find one at `target`, which may be what only
 /// `advise` reads: a pasted text, an array file or a built-in array.
 pub(crate) fn not_running(command: &str, target: &str, error: DetectError) -> Failure {
+    let DetectError::NoArray(_) = error else { return failure(error) };
     let quoted = quoted(target);
-    let (what, words) = match target {
-        "-" => ("a pasted text", "-".to_owned()),
-        _ if target.ends_with(".toml") => ("an array file", quoted),
-        _ if Path::new(target).is_file() => ("a file on no array", format!("- < {quoted}")),
-        _ if ArrayFile::builtin_names().any(|name| name == target) => ("a simulated array", quoted),
+    let (what, words, help) = match target {
+        "-" => ("a pasted text", "-".to_owned(), "reads pasted outputs"),
+        _ if target.ends_with(".toml") => ("an array file", quoted, "reads array files"),
+        _ if Path::new(target).is_file() => {
+            let words = format!("- < {quoted}");
+            ("a file on no array", words, "reads pasted outputs of commands, if this file has them")
+        }
+        _ if ArrayFile::builtin_names().any(|name| name == target) => {
+            ("a simulated array", quoted, "simulates it")
+        }
         _ => return failure(error),
     };
     let error = format!("{command} needs the running array, and `{target}` is {what}");
-    let help = "takes pasted outputs, array files and built-in arrays";
     Failure::WrongUse(anyhow!("{error}\n  help: `mirrorball advise {words}` {help}"))
 }
 

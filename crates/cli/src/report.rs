@@ -134,7 +134,7 @@ pub(crate) const IN_RESULTS: &str = "";
 
 /// The file of --report. An array or a job that follows --report is no page.
 pub(crate) fn page_file(text: &str) -> Result<PathBuf, String> {
-    match text == IN_RESULTS || text.ends_with(".html") {
+    match text == IN_RESULTS || text.to_ascii_lowercase().ends_with(".html") {
         true => Ok(PathBuf::from(text)),
         false => {
             Err("the name of a page ends in .html; --report without a file may come last".into())

@@ -127,15 +127,16 @@ fn phrases(text: &str) -> Vec<String> {
     phrases
 }
 
-/// Number of characters from a word that opens a quotation to the end of the quotation.
+/// Number of characters from a word that opens a quotation to the end of the word that ends it.
 fn quoted_length(text: &str, word: &str) -> usize {
     if word.matches('`').count().is_multiple_of(2) {
         return word.chars().count();
     }
     let start = word.as_ptr() as usize - text.as_ptr() as usize;
     let rest = &text[start..];
-    let before_and_quoted = rest.splitn(3, '`').take(2);
-    before_and_quoted.map(|part| part.chars().count() + 1).sum()
+    let end = rest.match_indices('`').nth(1).map_or(rest.len(), |(at, _)| at);
+    let word_end = rest[end..].find(char::is_whitespace).map_or(rest.len(), |at| end + at);
+    rest[..word_end].chars().count()
 }
 
 fn length(text: &str) -> usize {
@@ -191,6 +192,7 @@ mod tests {
             "now",
         ];
         assert_eq!(lines, expected);
+        assert_eq!(whole_words("run `a b`, then", 9), ["run", "`a b`,", "then"]);
         assert_eq!(whole_words("one `two` three four", 13), ["one `two`", "three four"]);
         assert_eq!(whole_words("", 13), [""]);
     }
