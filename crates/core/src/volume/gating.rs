@@ -63,12 +63,7 @@ impl<G: Gate> Volume<G> {
 
     /// Returns true if data have checksums.
     pub fn has_checksums(&self) -> bool {
-        self.unit_bytes() > 0
-    }
-
-    /// Number of bytes that the gate checks together; zero if data have no checksums.
-    pub(super) fn unit_bytes(&self) -> u64 {
-        self.gate().map_or(0, Gate::unit_bytes)
+        self.gate().is_some_and(|gate| gate.unit_bytes() > 0)
     }
 
     /// Continues what the gate held and has released.

@@ -67,7 +67,7 @@ impl<G: Gate> Volume<G> {
         let piece = self.requests.piece(key);
         debug_assert!(piece.has_lock || !piece.needs_lock(), "{piece:?} starts with its lock");
         let (op, purpose) = match piece.kind {
-            RequestKind::Resync if self.unit_bytes() > 0 => (Op::Read, Purpose::Scrub),
+            RequestKind::Resync if self.has_checksums() => (Op::Read, Purpose::Scrub),
             RequestKind::Read
             | RequestKind::Rebuild(_)
             | RequestKind::Resync
@@ -195,7 +195,7 @@ impl<G: Gate> Volume<G> {
             return self.finish(key);
         }
         let is_judged = matches!(piece.kind, RequestKind::Scrub | RequestKind::Resync);
-        if is_judged && self.unit_bytes() > 0 {
+        if is_judged && self.has_checksums() {
             return self.judge(key);
         }
         let is_copied = piece.plan.is_rebuild()

@@ -134,7 +134,7 @@ impl<G: Gate> Volume<G> {
     /// Cuts a piece into runs of units with one judgement each, and acts on them.
     fn act_on(&mut self, key: PieceKey, units: &[Judgement], good: PlanTarget) {
         let whole = self.requests.piece(key).clone();
-        let unit_bytes = self.unit_bytes();
+        let unit_bytes = self.gate().map_or(0, Gate::unit_bytes);
         let count = whole.plan.length.div_ceil(unit_bytes);
         assert_eq!(units.len() as u64, count, "a judgement for each unit of {whole:?}");
         let mut starts: Vec<usize> =

@@ -241,11 +241,16 @@ impl DirectionStream {
 
     /// Draws a length for a request, with this number of bytes to the end of the region. `None` if
     /// several sizes are drawn and none fits.
-    #[inline]
+    #[inline(always)]
     fn length(&self, left: u64, rng: &mut Rng) -> Option<u64> {
-        if self.fixed_bytes > 0 {
-            return Some(self.fixed_bytes);
+        match self.fixed_bytes {
+            0 => self.drawn_length(left, rng),
+            fixed => Some(fixed),
         }
+    }
+
+    #[inline(never)]
+    fn drawn_length(&self, left: u64, rng: &mut Rng) -> Option<u64> {
         let draw = rng.below(self.weight);
         let (_, bytes) = self.sizes[self.sizes.partition_point(|(end, _)| *end <= draw)];
         let bytes = if bytes <= left { bytes } else { self.block_bytes };

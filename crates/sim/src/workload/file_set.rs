@@ -88,7 +88,7 @@ impl FileSet {
     }
 
     /// Draws the next request of a direction. `None` if every file is done.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self, direction: Direction, rng: &mut Rng) -> Option<FileTarget> {
         let turn = match self.run {
             None => AddressTurn::Any,

@@ -231,21 +231,30 @@ impl Workload {
             return self.trimmed.take();
         }
         let mut drawn = self.files.next(direction, &mut self.rng);
-        for _ in 0..EMPTY_PASSES_MAX {
-            if drawn.is_some() {
-                break;
-            }
-            self.budget.end_pass();
-            if self.budget.is_spent() && !self.begin_pass() {
-                return None;
-            }
-            self.files.restart(&mut self.rng);
-            drawn = self.files.next(direction, &mut self.rng);
+        if drawn.is_none() {
+            drawn = self.draw_of_next_pass(direction);
         }
         if matches!(self.pick, DirectionDraw::TrimWrite) {
             self.trimmed = drawn;
         }
         drawn
+    }
+
+    /// Draws the first request of the next pass that has one.
+    #[cold]
+    fn draw_of_next_pass(&mut self, direction: Direction) -> Option<FileTarget> {
+        for _ in 0..EMPTY_PASSES_MAX {
+            self.budget.end_pass();
+            if self.budget.is_spent() && !self.begin_pass() {
+                return None;
+            }
+            self.files.restart(&mut self.rng);
+            let drawn = self.files.next(direction, &mut self.rng);
+            if drawn.is_some() {
+                return drawn;
+            }
+        }
+        None
     }
 
     /// One of its requests, of this kind, completed.
