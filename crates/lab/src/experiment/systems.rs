@@ -94,6 +94,8 @@ pub struct System {
     pub replace: Option<String>,
     /// Command that takes back a member that was taken offline, or is connected again.
     pub online: Option<String>,
+    /// What to do with a failed member, `{old}`, for which a spare stands in.
+    pub stand_in: Option<String>,
     /// What to do where some data have no copy left.
     pub lost: Option<String>,
     /// Command that mounts it without the failed member, which `replace` needs.

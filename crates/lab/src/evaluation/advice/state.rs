@@ -63,9 +63,8 @@ fn steps(
         }
         if state.contains(STANDS_IN) {
             let when = if is_recovering { "then" } else { "first" };
-            return format!(
-                "{state}: replace that disk {when}{shown}; the spare is free again then"
-            );
+            let how = stand_in_step(system, array, state);
+            return format!("{state}: replace that disk {when}{shown}{how}");
         }
         if state.starts_with("degraded") {
             let spares = array.source.as_ref().map_or(&[][..], |source| &source.spares);
@@ -288,6 +287,17 @@ fn replacement(
         texts.push(danger(array.members.len() - failed.len()).to_owned());
     }
     texts.join("; ")
+}
+
+/// How to replace the disk for which a spare stands in, as `state` says, behind a colon; nothing if
+/// its name is not known, or is not to be put into a command.
+fn stand_in_step(system: &System, array: &ArraySpec, state: &str) -> String {
+    let old = state.split_once(STANDS_IN).and_then(|(_, rest)| rest.split(' ').next());
+    let template = system.stand_in.as_ref().zip(old.filter(|old| is_plain(old)));
+    let step = |(template, old): (&String, &str)| {
+        format!(": {}", state_command(&template.replace("{old}", old), array, None))
+    };
+    template.map(step).unwrap_or_default()
 }
 
 /// Why a free spare is not used: where all is well, its rebuild runs.

@@ -30,6 +30,14 @@ fn the_most_urgent_step_stands_first() {
     let spare = "degraded, the spare sdc stands in for sdb (FAULTED); resilver at 5 %";
     let waits = "resilver at 5 %: wait for its end first…one more failure loses all data";
     begins(spare, &["12 checksum errors", waits, "replace that disk then"]);
+    let commands = |old: &str| {
+        let state = format!("degraded, the spare sdc stands in for {old} (FAULTED)");
+        let steps = first_steps(find("zfs").unwrap(), &array("zfs", ""), Some(&state), &[], &[]);
+        steps[0].split_once(": replace that disk first").unwrap().1.to_owned()
+    };
+    let both = [" `zpool replace md0 sdb /dev/NEW`,", " `zpool detach md0 sdb`"];
+    assert!(both.iter().all(|it| commands("sdb").contains(it)), "{}", commands("sdb"));
+    assert!(!commands("sdb;reboot").contains("reboot"), "a name is one word of a shell");
 }
 
 /// The disk with the errors is the one that is replaced, once, with the flag that it is to have.
