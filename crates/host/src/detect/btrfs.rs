@@ -4,10 +4,10 @@
 //! which: an ioctl does, on this machine, and `btrfs filesystem show` in a recorded copy.
 
 mod counts;
+mod work;
 
 use super::array::{
-    ArrayCondition, DetectError, DetectedArray, DetectedLimit, DetectedMember, DetectedPolicy,
-    StorageSystem,
+    DetectError, DetectedArray, DetectedLimit, DetectedMember, DetectedPolicy, StorageSystem,
 };
 use super::block::BlockDevice;
 use super::btrfs_device::{BtrfsDevice, parse_show};
@@ -24,7 +24,6 @@ use super::tools::BTRFS_SHOW;
 use mirrorball_core::geometry::Profile;
 use mirrorball_core::policies::Spec;
 use mirrorball_core::units::TIB;
-use std::path::Path;
 
 const FOLDER: &str = "/sys/fs/btrfs";
 
@@ -339,60 +338,6 @@ impl<'a> Btrfs<'a> {
         let offered = offered.map(|word| word.trim_matches(['[', ']']).to_owned()).collect();
         let spec = active.as_deref().and_then(policy_spec);
         DetectedPolicy { text: active, spec, offered, settings: Vec::new() }
-    }
-
-    fn condition(
-        &self,
-        mount: Option<&MountEntry>,
-        members: &[DetectedMember],
-        notes: &mut Vec<String>,
-    ) -> ArrayCondition {
-        let missing = members.iter().filter(|member| member.is_failed).count();
-        let has_option =
-            mount.is_some_and(|mount| mount.options.split(',').any(|it| it == "degraded"));
-        if has_option && missing == 0 {
-            notes.push("mounted with the option degraded, but no member is missing now".to_owned());
-        }
-        let operation = self.text("exclusive_operation").filter(|operation| operation != "none");
-        ArrayCondition {
-            degraded: missing > 0,
-            missing,
-            activity: operation.or_else(|| self.scrub(mount, members, notes)),
-            ..ArrayCondition::default()
-        }
-    }
-
-    /// `scrub`, if one runs, as the kernel says; else by the file of root in which the tool that
-    /// started it keeps its state. If that tool was killed, the file says for ever that one runs.
-    fn scrub(
-        &self,
-        mount: Option<&MountEntry>,
-        members: &[DetectedMember],
-        notes: &mut Vec<String>,
-    ) -> Option<String> {
-        let devids: Vec<u64> = members.iter().map(|member| member.devid).collect();
-        if let Some(mount) = mount.filter(|_| self.sysroot.is_live())
-            && let Ok(is_scrubbed) = live::is_scrubbed(Path::new(&mount.point), &devids)
-        {
-            return is_scrubbed.then(|| "scrub".to_owned());
-        }
-        let path = format!("/var/lib/btrfs/scrub.status.{}", self.fsid);
-        let Some(text) = self.sysroot.raw_text(&path) else {
-            let is_recorded = !self.sysroot.is_live() && !self.sysroot.is_pasted();
-            if is_recorded || self.sysroot.exists(&path) {
-                let place = match self.sysroot.is_live() {
-                    true => path,
-                    false => format!("{path} of the recorded copy"),
-                };
-                notes.push(format!("whether a scrub runs is not known: {place} cannot be read"));
-            }
-            return None;
-        };
-        let runs = |line: &str| {
-            let has = |field: &str| line.split('|').any(|it| it == field);
-            line.contains("|t_start:") && has("canceled:0") && has("finished:0")
-        };
-        text.lines().any(runs).then(|| "scrub".to_owned())
     }
 }
 

@@ -6,6 +6,7 @@
 //! marked. What two parts say differently is a note of the array.
 
 mod blocks;
+mod btrfs_work;
 mod disks;
 mod dmsetup;
 mod filesystems;
@@ -21,6 +22,7 @@ mod text;
 mod tree;
 mod volumes;
 
+pub(super) use btrfs_work::WORK;
 pub(super) use filesystems::MADE_UP_FSID;
 pub(super) use text::size_of;
 
@@ -76,7 +78,7 @@ const fn either(read: fn(&mut Tree, &[&str]), json: fn(&mut Tree, &Value)) -> Re
 }
 
 /// In this order: disks first, by exact facts before rounded ones, then arrays by what says most.
-const RECOGNISERS: [Recogniser; 16] = [
+const RECOGNISERS: [Recogniser; 17] = [
     either(blocks::read_places, blocks::read_json_places),
     text(disks::read_others),
     either(disks::read_smartctl, disks::read_json),
@@ -92,6 +94,7 @@ const RECOGNISERS: [Recogniser; 16] = [
     either(blocks::read_lsblk, blocks::read_json),
     text(volumes::read_pvs),
     either(filesystems::read_errors, filesystems::read_json),
+    text(btrfs_work::read),
     text(filesystems::read_btrfs),
 ];
 
