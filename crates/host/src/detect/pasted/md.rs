@@ -407,6 +407,7 @@ pub(super) fn add_plain(
     size_kib: Option<u64>,
     below: &[String],
 ) {
+    name_mappings(tree, name, below);
     let array = MdArray {
         level: level.to_owned(),
         size_kib,
@@ -414,6 +415,32 @@ pub(super) fn add_plain(
         ..MdArray::default()
     };
     add(tree, name, array);
+}
+
+/// Takes the mappings `below` an array for its members, which `/proc/mdstat` has by their numbers,
+/// where the text does not say which is which.
+fn name_mappings(tree: &mut Tree, name: &str, below: &[String]) {
+    let number = |device: &str| device.strip_prefix("dm-").map(|it| it.parse::<u32>().ok());
+    let below: Vec<String> = below.iter().map(|it| tree.kernel_name(it)).collect();
+    let is_named = |device: &String| matches!(number(device), Some(None));
+    let Some(array) = tree.md.get_mut(name) else { return };
+    let has_numbers = array.devices.keys().all(|it| matches!(number(it), Some(Some(_))));
+    if below.is_empty()
+        || !has_numbers
+        || array.devices.len() != below.len()
+        || !below.iter().all(is_named)
+    {
+        return;
+    }
+    let mut numbered: Vec<(String, MdDevice)> =
+        std::mem::take(&mut array.devices).into_iter().collect();
+    numbered.sort_by_key(|(device, _)| number(device));
+    let (first, mapping) = (numbered[0].0.clone(), below[0].trim_start_matches("dm-").to_owned());
+    array.devices = below.into_iter().zip(numbered).map(|(device, (_, it))| (device, it)).collect();
+    tree.note(format!(
+        "the text does not say which mapping is {first}: taken for {mapping}, and the others in \
+         their order; `lsblk -o NAME,KNAME,SIZE,ROTA,MODEL` says it"
+    ));
 }
 
 /// Notes the members whose disks are not among those that `lsblk` lists.
