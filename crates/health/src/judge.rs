@@ -54,6 +54,9 @@ const WAITS_IN_WINDOW: f64 = 4.0;
 const OTHERS_MAX: f64 = 0.75;
 /// Bytes of an I/O from which it may be of a stream: Linux reads files ahead in pieces of 128 KiB.
 const STREAM_BYTES: f64 = 32_768.0;
+/// Time between the first and the last disk behind a link of which it is the cause that they are
+/// slow.
+const LINK_APART_MAX: Nanos = Nanos::from_secs(60);
 /// Least standard deviation of the logarithm of a service.
 const DEVIATION_MIN: f64 = 0.12;
 /// How long a window may be, in multiples of what was asked for, before it is left out: the machine
@@ -288,9 +291,16 @@ impl Judge {
             }
         }
         for behind in links.values().filter(|behind| behind.len() > 1) {
-            let is_slow =
-                |place: &usize| matches!(self.disks[*place].state, DiskState::Slow { .. });
-            if !behind.iter().all(is_slow) {
+            let slow = behind.iter().filter_map(|place| match self.disks[*place].state {
+                DiskState::Slow { cause, since, .. } => Some((since, cause == Cause::AfterWrites)),
+                _ => None,
+            });
+            let slow: Vec<(Nanos, bool)> = slow.collect();
+            let [first, last] = [slow.iter().min(), slow.iter().max()];
+            let apart = last.zip(first).map_or(Nanos::ZERO, |(last, first)| last.0 - first.0);
+            // Disks that were written alike begin to tidy up, too, but one after the other.
+            let tidies = apart > LINK_APART_MAX && slow.iter().any(|it| it.1);
+            if slow.len() < behind.len() || tidies {
                 continue;
             }
             for place in behind {

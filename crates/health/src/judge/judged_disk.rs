@@ -13,7 +13,7 @@ const GATHERING_MAX: Nanos = Nanos::from_secs(60);
 /// How long a disk is called slow without any I/O that could confirm it.
 const UNCONFIRMED_MAX: Nanos = Nanos::from_secs(600);
 /// Evaluations with errors, of those of the last minute, from which a disk is one that retries.
-const ERRORS_MIN: u32 = 3;
+const ERRORS_MIN: u32 = 5;
 const EVALUATIONS_A_MINUTE: u64 = 12;
 /// Bytes written in about a minute from which a disk may be tidying up, and for how long after it
 /// was last written so much: a hard disk empties its cache, flash collects garbage, and a shingled

@@ -176,6 +176,28 @@ fn a_link_is_blamed_where_all_behind_it_are_slow() {
     assert_eq!(causes.collect::<Vec<_>>(), [link, link, fine, fine, fine]);
 }
 
+/// Disks that were written alike tidy up one after the other, and a link that is slow is slow for
+/// all.
+#[test]
+fn a_link_is_not_blamed_for_disks_that_begin_to_tidy_up() {
+    let copy = Load { writes: 30, write_wait_ms: 1.0, ..FLASH };
+    let links = ["usb1", "usb1", "a", "b", "c"];
+    for (apart_s, expected) in [(5, Cause::Link), (120, Cause::AfterWrites)] {
+        let disks = links.iter().enumerate().map(|(at, it)| facts(at, DiskKind::Ssd, Some(it)));
+        let mut rig = Rig::of(disks.collect());
+        let loads = |slow: usize| {
+            let factor = |place| if place < slow { 6.0 } else { 1.0 };
+            [0, 1, 2, 3, 4].map(|place| slower(copy, factor(place)))
+        };
+        rig.run(600, &loads(0));
+        rig.run(apart_s, &loads(1));
+        // The others, which were written as much, are not to refute it.
+        rig.run(50, &loads(2));
+        let (_, state, ..) = rig.judge.disks().next().unwrap();
+        assert!(matches!(state, DiskState::Slow { cause, .. } if cause == expected), "{state:?}");
+    }
+}
+
 #[test]
 fn gaps_and_lost_disks_are_no_evidence() {
     let mut rig = Rig::new(DiskKind::Ssd, 2);
@@ -248,6 +270,22 @@ fn a_stray_error_changes_no_rule() {
         rig.now += SECOND;
         let mut window = rig.window(&Load { bytes: 131_072, ..RANDOM });
         window.errors = u64::from(second % 50 == 0);
+        rig.judge.observe(rig.now, SECOND, &[Some(window)]);
+        assert!(!rig.judge.disks().any(|it| it.1.is_alarm()), "at {second}");
+    }
+}
+
+/// A disk that retries an I/O every five minutes does so four times in a minute now and then.
+#[test]
+fn a_few_stray_errors_in_a_minute_change_no_rule() {
+    let load = Load { reads: 5, ..RANDOM };
+    let mut rig = Rig::new(DiskKind::Hdd, 1);
+    rig.run(300, &[load]);
+    for second in 1..=60 {
+        rig.now += SECOND;
+        let is_long = [4, 9, 14, 19].contains(&second);
+        let mut window = rig.window(&slower(load, if is_long { 30.0 } else { 1.0 }));
+        window.errors = u64::from(is_long);
         rig.judge.observe(rig.now, SECOND, &[Some(window)]);
         assert!(!rig.judge.disks().any(|it| it.1.is_alarm()), "at {second}");
     }
