@@ -417,8 +417,8 @@ pub(super) fn add_plain(
     add(tree, name, array);
 }
 
-/// Takes the mappings `below` an array for its members, which `/proc/mdstat` has by their numbers,
-/// where the text does not say which is which.
+/// Renames the members of an array that `/proc/mdstat` has by their numbers to the mappings `below`
+/// it, where the text does not say which is which.
 fn name_mappings(tree: &mut Tree, name: &str, below: &[String]) {
     let number = |device: &str| device.strip_prefix("dm-").map(|it| it.parse::<u32>().ok());
     let below: Vec<String> = below.iter().map(|it| tree.kernel_name(it)).collect();
