@@ -1,15 +1,10 @@
 //! Choices that a policy must not make: the volume panics and says why.
 
+use super::races::Fixed;
 use super::*;
 
 /// Lets a policy that always makes this choice read from two mirrors.
 fn read_by(choice: Choice) {
-    struct Fixed(Choice);
-    impl ReadPolicy for Fixed {
-        fn choose(&mut self, _: &Read, _: &[Mirror], _: &mut Ctx<'_>) -> Choice {
-            self.0
-        }
-    }
     let mut world = World::new(Profile::Raid1, 2, Box::new(Fixed(choice)));
     world.request(1, RequestKind::Read, 0, 4096);
     world.pump();

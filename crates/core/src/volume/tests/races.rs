@@ -3,7 +3,7 @@
 use super::*;
 
 /// Always makes this choice.
-struct Fixed(Choice);
+pub(super) struct Fixed(pub(super) Choice);
 
 impl ReadPolicy for Fixed {
     fn choose(&mut self, _: &Read, _: &[Mirror], _: &mut Ctx<'_>) -> Choice {
