@@ -32,8 +32,12 @@ pub use labelled::{LabelledError, LabelledOptions, serve_labelled};
 use mirrorball_core::diagnostic::Diagnostic;
 use mirrorball_core::geometry::ChunkMap;
 use mirrorball_core::member::{MemberConfig, MemberIndex, Members};
+#[cfg(test)]
+use mirrorball_core::policies::Spec;
 use mirrorball_core::policy::ReadPolicy;
 use mirrorball_core::units::BLOCK_BYTES;
+#[cfg(test)]
+use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_disk::array_file::{ArraySpec, MemberSource};
 use mirrorball_nbd::client::ClientError;
 use mirrorball_nbd::uri::{NbdUri, UriError};
@@ -307,4 +311,23 @@ fn volume_export(
         rotational: executor.members().all(|(config, _)| config.rotational),
         is_read_only: executor.volume().is_some_and(Volume::is_read_only),
     }
+}
+
+/// An array of emulated disks with their data in memory, whose volume is exported as `pair`, for
+/// tests.
+#[cfg(test)]
+pub(crate) fn emulate_in_memory(
+    text: &str,
+    shape: ExportMode,
+    policy: &str,
+    speed: Speed,
+    backend: Option<BackendKind>,
+) -> Assembly {
+    let array = ArrayFile::parse(text, "pair.toml").unwrap().spec;
+    let devids: Vec<u64> = array.member_configs().unwrap().iter().map(|it| it.devid).collect();
+    let policy = Spec::parse(policy).unwrap().build(&devids).unwrap();
+    let (policy_name, backing, seed) = (None, Backing::Memory, 1);
+    let array = &array;
+    emulate(EmulateOptions { array, shape, policy, policy_name, backing, speed, seed, backend })
+        .unwrap()
 }

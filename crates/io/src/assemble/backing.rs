@@ -167,6 +167,7 @@ fn has_data(file: &OwnedFd) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::member::file::tests::OPTIONS;
     use std::fs::File;
     use std::os::unix::fs::FileExt;
     use tempfile::TempDir;
@@ -236,12 +237,7 @@ mod tests {
         let folder = folder();
         let path = folder.path().join("disk.img");
         let file = image(&path, DISK_BYTES);
-        let options = OpenOptions {
-            access: MemberAccess::ReadWrite,
-            caching: Caching::Buffered,
-            occupied: Occupied::Refuse,
-            report_wait: |_| {},
-        };
+        let options = OpenOptions { caching: Caching::Buffered, ..OPTIONS };
         let other = RealMember::open(&path, options).unwrap();
         assert!(open_refusing(&path).unwrap_err().contains("in use by a server"));
         // The other server writes its data; after it the file is no backing file.

@@ -3,12 +3,10 @@
 use super::protocol::*;
 use super::*;
 use crate::address::ListenAddress;
-use crate::assemble::{Assembly, Backing, EmulateOptions, ExportMode, emulate};
+use crate::assemble::{Assembly, ExportMode, emulate_in_memory};
 use crate::clock::Speed;
 use crate::export::nbd::server::ConnectionsMax;
 use crate::service::Service;
-use mirrorball_core::policies::Spec;
-use mirrorball_disk::array_file::ArrayFile;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -20,18 +18,8 @@ use tempfile::TempDir;
 
 fn service(path: PathBuf, metrics: TcpListener, programs: Option<Registry>) -> Service {
     let text = "profile = \"raid1\"\n[[member]]\nmodel = \"delay\"\ncount = 2\nsize = \"8MiB\"\n";
-    let array = ArrayFile::parse(text, "pair.toml").unwrap().spec;
-    let emulation = EmulateOptions {
-        array: &array,
-        shape: ExportMode::Volume,
-        policy_name: None,
-        policy: Spec::parse("pid").unwrap().build(&[1, 2]).unwrap(),
-        backing: Backing::Memory,
-        speed: Speed::REAL,
-        seed: 1,
-        backend: None,
-    };
-    let Assembly { mut executor, exports, .. } = emulate(emulation).unwrap();
+    let Assembly { mut executor, exports, .. } =
+        emulate_in_memory(text, ExportMode::Volume, "pid", Speed::REAL, None);
     let listener = executor.driver.adopt(ListenAddress::Unix(path).bind().unwrap().socket).unwrap();
     let metrics = executor.driver.adopt(metrics.into()).unwrap();
     let (name, policy) = ("pair".to_owned(), Some("pid".to_owned()));

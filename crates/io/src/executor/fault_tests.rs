@@ -8,7 +8,7 @@ use crate::driver::Platform;
 use crate::driver::buffers::{BufferKey, Slice};
 use crate::driver::sim::{FileFault, ObjectId, SimOptions, SimulatedWorld};
 use crate::kept_policy::KeptPolicy;
-use crate::member::file::{Caching, MemberAccess, Occupied, OpenOptions};
+use crate::member::file::tests::OPTIONS;
 use mirrorball_core::geometry::{ChunkMap, Profile};
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::member::{MemberState, Members};
@@ -95,12 +95,6 @@ fn source(world: &SimulatedWorld, file: ObjectId) -> Source {
 
 /// A volume with labels on two files of this world, whose paths are `/a` and `/b`.
 pub(crate) fn labelled(world: &SimulatedWorld) -> Assembly {
-    let options = OpenOptions {
-        access: MemberAccess::ReadWrite,
-        caching: Caching::Direct,
-        occupied: Occupied::Refuse,
-        report_wait: |_| {},
-    };
     let platform = Platform::Simulated(world.clone());
     let text = "profile = 'raid1'\n[[member]]\npath = '/a'\n[[member]]\npath = '/b'\n";
     let created = assemble::create(&CreateOptions {
@@ -108,7 +102,7 @@ pub(crate) fn labelled(world: &SimulatedWorld) -> Assembly {
         name: "volume".to_owned(),
         policy: KeptPolicy { policy: "first".to_owned(), program: None },
         checksums: false,
-        options,
+        options: OPTIONS,
         platform: platform.clone(),
     });
     assert!(created.is_ok());
@@ -119,7 +113,7 @@ pub(crate) fn labelled(world: &SimulatedWorld) -> Assembly {
         discarded: Vec::new(),
         lost: Vec::new(),
         degraded: false,
-        options,
+        options: OPTIONS,
         peer_timeout: Nanos::from_secs(5),
         policy: None,
         registry: Registry::default(),

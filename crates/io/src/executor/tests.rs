@@ -5,7 +5,8 @@ use crate::clock::Speed;
 use crate::driver::BackendKind;
 use crate::driver::FileId;
 use crate::driver::buffers::{BufferKey, Slice};
-use crate::member::file::{Caching, MemberAccess, Occupied, OpenOptions, RealMember};
+use crate::member::file::RealMember;
+use crate::member::file::tests::OPTIONS;
 use mirrorball_core::geometry::{ChunkMap, Profile};
 use mirrorball_core::io::RequestKind;
 use mirrorball_core::member::{MemberState, Members};
@@ -18,12 +19,6 @@ use tempfile::TempDir;
 /// A policy that reads both mirrors: each into a buffer of its own.
 const READ_ALL: &str = "crucible/read-all-first";
 const MEMBER_BYTES: u64 = 8 << 20;
-const OPTIONS: OpenOptions = OpenOptions {
-    access: MemberAccess::ReadWrite,
-    caching: Caching::Direct,
-    occupied: Occupied::Refuse,
-    report_wait: |_| {},
-};
 
 /// Two fast disks, mirrored, emulated with their data in memory.
 fn emulated(policy: &str) -> Executor {

@@ -350,10 +350,11 @@ fn attribute(device: u64, name: &str) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    const OPTIONS: OpenOptions = OpenOptions {
+    /// Of a file that is read and written past the cache of the kernel.
+    pub(crate) const OPTIONS: OpenOptions = OpenOptions {
         access: MemberAccess::ReadWrite,
         caching: Caching::Direct,
         occupied: Occupied::Refuse,

@@ -1,10 +1,8 @@
 //! The rate of a rebuild, and a rebuild that is restarted during another.
 
 use super::*;
-use crate::assemble::{Assembly, Backing, EmulateOptions, ExportMode, emulate};
+use crate::assemble::{Assembly, ExportMode, emulate_in_memory};
 use crate::clock::Speed;
-use mirrorball_core::policies::Spec;
-use mirrorball_disk::array_file::ArrayFile;
 
 #[test]
 fn step_time_follows_the_rate_limit() {
@@ -16,18 +14,8 @@ fn step_time_follows_the_rate_limit() {
 /// Two fast disks, mirrored, emulated with their data in memory.
 fn pair() -> Executor {
     let text = "profile = \"raid1\"\n[[member]]\nmodel = \"delay\"\ncount = 2\nsize = \"8MiB\"\n";
-    let array = ArrayFile::parse(text, "pair.toml").unwrap().spec;
-    let emulation = EmulateOptions {
-        array: &array,
-        shape: ExportMode::Volume,
-        policy_name: None,
-        policy: Spec::parse("first").unwrap().build(&[1, 2]).unwrap(),
-        backing: Backing::Memory,
-        speed: Speed::REAL,
-        seed: 1,
-        backend: None,
-    };
-    let Assembly { executor, .. } = emulate(emulation).unwrap();
+    let Assembly { executor, .. } =
+        emulate_in_memory(text, ExportMode::Volume, "first", Speed::REAL, None);
     executor
 }
 

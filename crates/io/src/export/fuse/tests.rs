@@ -1,10 +1,8 @@
 //! Files whose service fails. `tests/fuse.rs` tests files of a working service.
 
 use super::*;
-use crate::assemble::{Assembly, Backing, EmulateOptions, ExportMode, emulate};
+use crate::assemble::{Assembly, ExportMode, emulate_in_memory};
 use crate::clock::Speed;
-use mirrorball_core::policies::Spec;
-use mirrorball_disk::array_file::ArrayFile;
 use std::fs::File;
 use std::io::Read;
 
@@ -15,18 +13,8 @@ fn abort_fails_pending_reads() {
         return;
     }
     let text = "profile = \"single\"\n[[member]]\nmodel = \"delay\"\nsize = \"8MiB\"\n";
-    let array = ArrayFile::parse(text, "disk").unwrap().spec;
-    let assembly = emulate(EmulateOptions {
-        array: &array,
-        shape: ExportMode::Members,
-        policy_name: None,
-        policy: Spec::parse("first").unwrap().build(&[1]).unwrap(),
-        backing: Backing::Memory,
-        speed: Speed::REAL,
-        seed: 1,
-        backend: None,
-    });
-    let Assembly { mut executor, exports, .. } = assembly.unwrap();
+    let Assembly { mut executor, exports, .. } =
+        emulate_in_memory(text, ExportMode::Members, "first", Speed::REAL, None);
     let folder = tempfile::tempdir().unwrap();
     // Nothing runs the executor, so a read waits for ever.
     let (fuse, _) = Fuse::mount(folder.path(), exports, &mut executor).unwrap();

@@ -1,15 +1,13 @@
 //! A server and its clients, valid and invalid, over real sockets.
 
 use crate::address::ListenAddress;
-use crate::assemble::{Assembly, Backing, EmulateOptions, ExportMode, emulate};
+use crate::assemble::{Assembly, ExportMode, emulate_in_memory};
 use crate::clock::Speed;
 use crate::control::protocol::{ControlRequest, MemberReport, ServiceStatus, ask};
 use crate::control::{Control, Endpoint, Protocol};
 use crate::driver::{BackendKind, PeerPlace};
 use crate::export::nbd::server::{ConnectionsMax, Server};
 use crate::service::{Service, Stopper};
-use mirrorball_core::policies::Spec;
-use mirrorball_disk::array_file::ArrayFile;
 use mirrorball_nbd::handshake::greeting;
 use mirrorball_nbd::wire::{
     DATA_BYTES_MAX, DATA_CHUNK_BYTES, OPTION_MAGIC, REQUEST_MAGIC, SIMPLE_REPLY_BYTES, WireError,
@@ -88,18 +86,13 @@ fn service(
     backend: Option<BackendKind>,
 ) -> (Service, Stopper) {
     let text = "profile = \"single\"\n[[member]]\nmodel = \"delay\"\nsize = \"8MiB\"\n";
-    let array = ArrayFile::parse(text, "disk").unwrap().spec;
-    let assembly = emulate(EmulateOptions {
-        array: &array,
-        shape: ExportMode::Members,
-        policy_name: None,
-        policy: Spec::parse("first").unwrap().build(&[1]).unwrap(),
-        backing: Backing::Memory,
-        speed: Speed::parse("10x").unwrap(),
-        seed: 1,
+    let Assembly { mut executor, exports, .. } = emulate_in_memory(
+        text,
+        ExportMode::Members,
+        "first",
+        Speed::parse("10x").unwrap(),
         backend,
-    });
-    let Assembly { mut executor, exports, .. } = assembly.unwrap();
+    );
     let control = path.with_extension("control");
     let listener = executor.driver.adopt(ListenAddress::Unix(path).bind().unwrap().socket).unwrap();
     let control =
@@ -357,18 +350,8 @@ fn handshake_waits_while_a_client_reads_no_replies() {
 #[test]
 fn trim_of_a_striped_volume_is_split() {
     let text = "profile = \"raid10\"\n[[member]]\nmodel = \"delay\"\nsize = \"4GiB\"\ncount = 4\n";
-    let array = ArrayFile::parse(text, "four").unwrap().spec;
-    let assembly = emulate(EmulateOptions {
-        array: &array,
-        shape: ExportMode::Volume,
-        policy_name: None,
-        policy: Spec::parse("first").unwrap().build(&[1, 2, 3, 4]).unwrap(),
-        backing: Backing::Memory,
-        speed: Speed::parse("10x").unwrap(),
-        seed: 1,
-        backend: None,
-    });
-    let Assembly { mut executor, exports, .. } = assembly.unwrap();
+    let Assembly { mut executor, exports, .. } =
+        emulate_in_memory(text, ExportMode::Volume, "first", Speed::parse("10x").unwrap(), None);
     let mut server = Server::new(exports, Vec::new(), ConnectionsMax(1), &mut executor);
     let (ours, mut socket) = UnixStream::pair().unwrap();
     let ours = executor.driver.adopt(ours.into()).unwrap();
